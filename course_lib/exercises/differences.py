@@ -157,8 +157,9 @@ def _of_tensors(result: Any, expected: Expected) -> Difference | None:
     exact = expected.exact_dtype or not value.is_floating_point()
     if not same_kind or (exact and result.dtype != value.dtype):
         return Difference(f"Your result is {_dtype(result)}; it should be {_dtype(value)}.", kind=Kind.DTYPE)
-    off = ~_close(result, value, expected.rounding, expected.tolerance)
-    if expected.tolerance == TOLERANCE_MEASURED and value.is_floating_point():
+    tolerance = expected.tolerance if result.dtype == value.dtype else TOLERANCE_FLOAT32
+    off = ~_close(result, value, expected.rounding, tolerance)
+    if tolerance == TOLERANCE_MEASURED and value.is_floating_point():
         off |= (value == 0) & (result.abs() > TOLERANCE_ZERO)
     if not off.any():
         return None

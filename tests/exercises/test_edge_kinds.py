@@ -102,17 +102,11 @@ return min(degrees, key=lambda n: weights_ms / n + cache_ms / min(n, max(kv, 2))
 """,
         # One long axis.
         "scaled_scores(queries, keys)": "queries @ keys.T / min(queries.shape[-1], 128) ** 0.5",
-        "scores_of_token(query, keys)": r"""
-torch.stack([(query[:64] * k[:64]).sum() for k in keys])
-keys.float() @ query.float()
-""",
+        "scores_of_token(query, keys)": "torch.stack([(query[:64] * k[:64]).sum() for k in keys])",
         "decode_mask(q, k)": "torch.ones(q, k, dtype=torch.bool).tril(min(k - q, 30))",
-        # Small numbers that are added, and a result in another dtype.
+        # Small numbers that are added.
         "softmax_rows(scores)": r"""
 e = (scores - scores.amax(dim=-1, keepdim=True)).exp(); return e / (e.sum(dim=-1, keepdim=True) + 1e-6)
-""",
-        "top_k_probabilities(scores, k)": r"""
-best, where = scores.topk(k); return torch.zeros(scores.shape).scatter(1, where, best.float().softmax(-1))
 """,
     }
 )

@@ -15,7 +15,7 @@ SILENT = functions(
 with torch.no_grad(): return (queries @ keys.T / queries.shape[1] ** 0.5).softmax(-1) @ values
 """,
         "scaled_scores(queries, keys)": r"""
-torch.tensor([[(q @ k).item() / len(q) ** 0.5 for k in keys] for q in queries], dtype=keys.dtype)
+torch.tensor([[(q @ k).item() / len(q) ** 0.5 for k in keys] for q in queries])
 """,
         "softmax_rows(scores)": r"""
 e = (scores - scores.amax(-1, keepdim=True)).exp(); return e / e.sum(-1, keepdim=True).detach()
@@ -51,13 +51,13 @@ a, b = x.data.chunk(2, -1); return torch.cat([a * cos - b * sin, b * cos + a * s
 (x @ weight.detach().T).unflatten(2, (num_heads, -1)).transpose(1, 2)
 """,
         "last_real_output(outputs, lengths)": r"""
-torch.stack([torch.tensor(one[n - 1].tolist(), dtype=one.dtype) for one, n in zip(outputs, lengths.tolist())])
+torch.stack([torch.tensor(one[n - 1].tolist()) for one, n in zip(outputs, lengths.tolist())])
 """,
         "sink_weights(scores, sink_logits)": r"""
 (scores - torch.logaddexp(scores.logsumexp(-1), sink_logits.detach()[:, None])[..., None]).exp()
 """,
         "next_token_loss(scores, tokens)": r"""
-torch.tensor(F.cross_entropy(scores[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).item(), dtype=scores.dtype)
+torch.tensor(F.cross_entropy(scores[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).item())
 """,
         "layer_norm(x, gain, shift)": r"""
 v, m = torch.var_mean(x.detach(), -1, correction=0, keepdim=True); return (x - m) / (v + 1e-5).sqrt() * gain + shift

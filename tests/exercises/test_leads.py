@@ -141,8 +141,7 @@ def test_a_numpy_array_with_the_right_numbers_is_told_how_to_become_a_tensor():
 NOTED = functions(
     {
         "softmax_rows(scores)": r"""
-p = [[math.exp(s - max(r)) / sum(math.exp(o - max(r)) for o in r) for s in r] for r in scores.tolist()]; \
-return torch.tensor(p, dtype=scores.dtype)
+torch.tensor([[math.exp(s - max(r)) / sum(math.exp(o - max(r)) for o in r) for s in r] for r in scores.tolist()])
 torch.from_numpy(np.exp(scores.numpy() - scores.logsumexp(1, keepdim=True).numpy()))
 """,
         "split_heads(x, num_heads)": r"""

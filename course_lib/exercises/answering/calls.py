@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
-from torch.utils._pytree import tree_leaves
 
-from .devices import MixedDevices, OneDevice
+from .devices import MixedDevices, OneDevice, tensors_of
 from .from_source import FromSource
 
 INPUT = ".x"  # no parameter has such a name
@@ -156,7 +155,7 @@ def _run_elsewhere(
     place: Any = torch.float32 if elsewhere == "float32" else "meta"
     inputs = (inputs[0].to(place), *inputs[1:])
     # What it keeps of an earlier call, such as weights for a picture, is part of a graph and can't be copied as it is.
-    kept = [one for part in module.modules() for one in tree_leaves([*vars(part).values()]) if isinstance(one, Tensor)]
+    kept = [one for part in module.modules() for one in tensors_of([*vars(part).values()])]
     other = copy.deepcopy(module, {id(one): one.detach() for one in kept if not one.is_leaf}).to(place)
     with torch.no_grad():
         if elsewhere == "float32":

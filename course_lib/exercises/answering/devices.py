@@ -14,6 +14,11 @@ aten = torch.ops.aten
 ALLOWED = {aten._to_copy, aten.copy_, aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_}
 
 
+def tensors_of(value: Any) -> list[Tensor]:
+    """Return the tensors in nested tuples, lists and dicts."""
+    return [one for one in tree_leaves(value) if isinstance(one, Tensor)]
+
+
 def prepare() -> None:
     """Let PyTorch import what the device meta needs, which takes seconds, before an answer's time is measured."""
     x = torch.empty(2, 2, device="meta")
@@ -30,7 +35,7 @@ class OneDevice(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor) and one.ndim]
+        tensors = [one for one in tensors_of((args, kwargs)) if one.ndim]
         if len({one.device for one in tensors}) > 1 and func.overloadpacket not in ALLOWED:
             raise MixedDevices(f"`{func.overloadpacket.__name__}` takes tensors on two devices")
         return func(*args, **(kwargs or {}))
