@@ -16,6 +16,8 @@ from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_WRITTEN, InputGene
 from .remote_answers import RemoteAnswer
 from .remote_notebook import RemoteNotebook, safe_text
 
+FACTS = {"factor": float, "off": float, "rounds": bool, "kv_heads": list}
+
 
 def judge_notebook(
     remote: RemoteNotebook, notebook: Notebook, seed: Callable[[str], bytes], diagnosis_sandbox: Sandbox | None
@@ -77,13 +79,9 @@ class _Diagnosis:
 
 
 def _safe_facts(said: Any) -> dict[str, Any]:
-    """Return the numbers, and lists of them, among what a student's process says was measured."""
-    facts = said.items() if isinstance(said, dict) else ()
-    return {
-        name: value
-        for name, value in facts
-        if all(isinstance(one, (int, float)) for one in (value if isinstance(value, list) else [value]))
-    }
+    """Return the facts that a student's process reports and verdicts depend on, if each is of its kind."""
+    facts = said if isinstance(said, dict) else {}
+    return {name: facts[name] for name, kind in FACTS.items() if type(facts.get(name)) is kind}
 
 
 def stops(remote: RemoteNotebook) -> dict[int, str]:

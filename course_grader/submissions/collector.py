@@ -16,8 +16,6 @@ from .student_names import NOTEBOOK_SUFFIX, ZIP_SUFFIX
 from .visible_text import escape_hidden
 
 MAX_NOTEBOOKS, MAX_DEPTH, MAX_ENTRIES, MAX_REMARKS = 50, 5, 2000, 20
-
-
 CHECKPOINTS = ".ipynb_checkpoints"  # where Jupyter keeps a copy of each notebook as it was last saved
 MAX_TOTAL = 200_000_000  # bytes of all notebooks in one zip
 TIMESTAMP_FILE = "timestamp.txt"  # collecting tools write the time of submission to it

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import inspect
 import json
 import multiprocessing
 import os
@@ -25,7 +26,7 @@ from course_grader.pipeline import ResultStore, grade_release, prepare_task
 from course_grader.sandbox import NoSandbox, ResourceLimits, Sandbox, SandboxLost
 from course_grader.submissions import SubmittedNotebook, find_submissions, read_notebook
 from course_lib.about import version
-from course_lib.exercises import ALL, NEEDS_REVIEW
+from course_lib.exercises import ALL, NEEDS_REVIEW, NOT_PASSED
 from tests.grader.synthetic_class import POINTS, RELEASE, RIGHT, hand_in, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
@@ -90,23 +91,37 @@ def test_a_forged_message_is_a_wrong_answer_of_one_exercise(forged, sandboxes):
     assert "Grading itself failed" not in verdicts["number_at"].message
 
 
-@pytest.mark.parametrize("findings", [[{"mistake": []}], [{"mistake": torch.zeros(2), "evidence": {}}], {"mistake": 1}])
+FORGED_FINDINGS = [
+    [{"mistake": []}],
+    [{"mistake": torch.zeros(2), "evidence": {}}],
+    {"mistake": 1},
+    [{"mistake": "kv-heads-tiled", "facts": {"kv_heads": 5}}],
+    [{"mistake": "wrong-scale", "facts": {"factor": [1]}}],
+    [{"mistake": "wrong-scale", "facts": {"factor": 10**400}}],
+    [{"mistake": "softmax-wrong-axis", "facts": {"off": [0]}}],
+    [{"mistake": "missing-scale", "facts": {1: 2}}],
+]
+
+
+@pytest.mark.parametrize("findings", FORGED_FINDINGS)
 def test_a_forged_finding_of_the_doctor_names_nothing(findings, sandboxes, monkeypatch):
-    ask = RemoteNotebook.ask
-    monkeypatch.setattr(
-        RemoteNotebook,
-        "ask",
-        lambda self, request, **more: {"findings": findings} if request == "diagnose" else ask(self, request, **more),
-    )
-    wrong = (
-        "class MultiHead(torch.nn.Module):\n    def __init__(self, d_in, d_out, num_heads):\n"
-        "        super().__init__()\n        self.W = torch.nn.Linear(d_in, d_out)\n"
-        "    def forward(self, x):\n        return self.W(x)\n"
-    )
+    ask, asked = RemoteNotebook.ask, []
+
+    def forging(self, request, **more):
+        if request != "diagnose":
+            return ask(self, request, **more)
+        asked.append(request)
+        return {"findings": findings}
+
+    monkeypatch.setattr(RemoteNotebook, "ask", forging)
+    right = inspect.getsource(ALL["MultiHead"].solution)
+    wrong = right.replace("scores_by_head(queries, keys)", "(queries @ keys.mT / self.head_dim**0.5)")
+    # A mistake without a name, so that the doctor is asked.
+    wrong = "from torch import nn\n" + wrong.replace("num_tokens, -1))", "num_tokens, -1)).sin()")
     release = Release("week5", "1", "0", tuple(one for one in released_exercises(["05"]) if one.name == "MultiHead"))
     sheet = SubmittedNotebook("05.ipynb", 0.0, False, read_notebook(notebook("import torch", wrong).encode()))
     result = grade_student(GradingTask("eve", (sheet,), (), release), *sandboxes)
-    assert result.points == 0 and "Grading itself failed" not in result.marks[0].verdict.message
+    assert asked and result.points == 0 and result.marks[0].verdict.state == NOT_PASSED, result.marks[0].verdict
 
 
 def test_grading_leaves_the_other_cores_to_the_sandboxes(monkeypatch):

@@ -17,7 +17,7 @@ from tools.notebooks import Lesson, Tally, find_notebooks, lesson_arguments, run
 from . import book
 from .run import choose_lessons
 
-# They need more than Python, or minutes for what lessons say of trained models, and have their own options.
+# They need more than Python, and have their own options.
 APART = ("--ignore=tests/browser", "--ignore=tests/machines")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 MOST_NAMED = 40  # failed tests of a row
