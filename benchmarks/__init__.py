@@ -1,1 +1,1 @@
-"""Measurements against code that nobody of this course wrote; run from a clone, not installed with the package."""
+"""How much the doctor finds in code that nobody of this course wrote; run from a clone, never installed."""

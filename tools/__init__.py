@@ -1,1 +1,1 @@
-"""The tools that make the course: checks of its notebooks, its book, its figures, its benchmarks. Never installed."""
+"""The tools that make the course: checks of its notebooks, its book, its figures, its speed. Never installed."""

@@ -1,7 +1,7 @@
 """Time and memory of several ways to compute the same result, measured side by side in one run.
 
-Lessons use `Case`, `compare_times`, `multi_query_decode`, `copies_of_keys` and `stored`; the benchmarks in
-`tools` build on the rest.
+Lessons use `Case`, `compare_times`, `multi_query_decode`, `copies_of_keys` and `stored`; `tools/performance`
+builds on the rest.
 """
 
 from .case import Case, broadcast_attention, copies_of_keys, multi_query_decode, random_tensors

@@ -16,7 +16,7 @@ import torch
 
 from course_lib.command import CourseError
 from course_lib.timing import NOT_EQUIVALENT, Results
-from tools.benchmarks import (
+from tools.performance import (
     GROUPS,
     describe_machine,
     format_goals,

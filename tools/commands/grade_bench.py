@@ -18,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and print how much faster than nbgrader each class is graded."""
-    from tools.benchmarks.grading import measure
+    from tools.performance.grading import measure
 
     root = repository()
     try:

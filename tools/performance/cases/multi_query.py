@@ -10,8 +10,8 @@ from torch import Tensor
 from course_lib.attention import MultiQueryAttention, causal_keep
 from course_lib.attention.convert import multi_query_to_multi_head
 from course_lib.timing import Case, broadcast_attention, random_tensors
-from tools.benchmarks.costs import module_cost
-from tools.benchmarks.experiment import BACKWARD, FORWARD, Experiment, with_both_kernels, with_fields
+from tools.performance.costs import module_cost
+from tools.performance.experiment import BACKWARD, FORWARD, Experiment, with_both_kernels, with_fields
 
 from .forms import linears_and_sdpa, merge, project
 

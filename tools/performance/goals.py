@@ -1,4 +1,4 @@
-"""Compare the goals of the benchmarks with what was measured.
+"""Compare the goals for time and memory with what was measured.
 
 A ratio is the median over the rounds; its noise is the 95% confidence interval of that median (`ratio_interval`). "No
 slower within noise" means that this interval reaches down to 1.00, and that the median is at most 1.05.

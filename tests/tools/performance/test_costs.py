@@ -6,8 +6,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.attention import KVCache, MultiHeadAttention, MultiQueryAttention, attend
 from course_lib.timing import Case
-from tools.benchmarks.costs import attention_cost, module_cost
-from tools.benchmarks.experiment import prepare, with_fields
+from tools.performance.costs import attention_cost, module_cost
+from tools.performance.experiment import prepare, with_fields
 
 
 def counted(run):

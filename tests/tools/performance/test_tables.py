@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from course_lib.timing import Goal, Measurement
-from tools.benchmarks.tables import format_goals, format_machine, format_tables
+from tools.performance.tables import format_goals, format_machine, format_tables
 
 from .planted_results import LIMITS, MACHINE, table
 

@@ -1,6 +1,6 @@
 """The groups of cases, one file per topic, in the order in which they are measured and printed."""
 
-from tools.benchmarks.experiment import Group
+from tools.performance.experiment import Group
 
 from .cache import with_a_cache
 from .forms import multi_head_forms

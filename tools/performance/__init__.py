@@ -1,4 +1,4 @@
-"""Benchmarks: time, memory and the machine's limits, measured side by side in one run."""
+"""How fast the forms of attention are, and how much memory they take, against the limits of the machine."""
 
 from .cases import GROUPS
 from .goals import judge

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from course_lib.attention import attend, attend_fused, causal_keep
 from course_lib.timing import Case, broadcast_attention, random_tensors
-from tools.benchmarks.costs import attention_cost
-from tools.benchmarks.experiment import BACKWARD, FORWARD, Experiment, with_fields
+from tools.performance.costs import attention_cost
+from tools.performance.experiment import BACKWARD, FORWARD, Experiment, with_fields
 
 BROADCAST, FOLDED, ATTEND, ATTEND_FUSED = "broadcast", "folded", "attend", "attend_fused"
 

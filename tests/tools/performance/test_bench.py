@@ -7,10 +7,10 @@ import torch
 
 from course_lib.command import main
 from course_lib.timing import Case, Goal, MachineLimits, load_results
-from tools.benchmarks.cases import GROUPS
-from tools.benchmarks.experiment import Experiment, Group
-from tools.benchmarks.goals import judge
 from tools.commands import bench
+from tools.performance.cases import GROUPS
+from tools.performance.experiment import Experiment, Group
+from tools.performance.goals import judge
 
 NAMES = [group.name for group in GROUPS]
 

@@ -17,8 +17,8 @@ from course_lib.attention import (
 )
 from course_lib.attention.convert import split_to_wrapper, to_torch
 from course_lib.timing import Case, random_tensors
-from tools.benchmarks.costs import module_cost
-from tools.benchmarks.experiment import BACKWARD, FORWARD, Experiment, with_both_kernels, with_fields
+from tools.performance.costs import module_cost
+from tools.performance.experiment import BACKWARD, FORWARD, Experiment, with_both_kernels, with_fields
 
 WRAPPER, EXPLICIT, FUSED, FLOOR = "wrapper", "weight split, explicit", "weight split, fused", "linears + SDPA"
 TORCH, TORCH_FUSED = "nn.MultiheadAttention", "nn.MultiheadAttention, no weights"

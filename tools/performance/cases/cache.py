@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from course_lib.attention import GroupedQueryAttention, KVCache, MultiHeadAttention, MultiQueryAttention
 from course_lib.attention.convert import multi_head_to_grouped_query, multi_query_to_multi_head
 from course_lib.timing import Case, random_tensors
-from tools.benchmarks.costs import module_cost
-from tools.benchmarks.experiment import FORWARD, Experiment, prepare
+from tools.performance.costs import module_cost
+from tools.performance.experiment import FORWARD, Experiment, prepare
 
 
 def with_a_cache(device: str, quick: bool) -> Iterator[Experiment]:

@@ -7,8 +7,8 @@ from functools import partial
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.timing import Case, random_tensors
-from tools.benchmarks.costs import module_cost
-from tools.benchmarks.experiment import FORWARD, Experiment, with_both_kernels
+from tools.performance.costs import module_cost
+from tools.performance.experiment import FORWARD, Experiment, with_both_kernels
 
 
 def growth_with_tokens(device: str, quick: bool) -> Iterator[Experiment]:

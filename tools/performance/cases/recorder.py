@@ -11,7 +11,7 @@ from course_lib.inputs import dream_big
 from course_lib.pictures import layout_steps
 from course_lib.recorder import record
 from course_lib.timing import Case
-from tools.benchmarks.experiment import FORWARD, Experiment, prepare
+from tools.performance.experiment import FORWARD, Experiment, prepare
 
 
 def recording(device: str, quick: bool) -> Iterator[Experiment]:

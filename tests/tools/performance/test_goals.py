@@ -3,9 +3,9 @@
 import pytest
 
 from course_lib.timing import MEASURED, MachineLimits, Measurement, Results, load_results
-from tools.benchmarks.cases import forms, llama, multi_query, prefill_decode
-from tools.benchmarks.experiment import BACKWARD
-from tools.benchmarks.goals import judge
+from tools.performance.cases import forms, llama, multi_query, prefill_decode
+from tools.performance.experiment import BACKWARD
+from tools.performance.goals import judge
 
 from .planted_results import LIMITS, MACHINE, table
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from course_lib.attention import KVCache, LlamaAttention, causal_keep
 from course_lib.timing import Case, random_tensors
-from tools.benchmarks.costs import module_cost
-from tools.benchmarks.experiment import BACKWARD, FORWARD, Experiment, with_both_kernels, with_fields
+from tools.performance.costs import module_cost
+from tools.performance.experiment import BACKWARD, FORWARD, Experiment, with_both_kernels, with_fields
 
 from .cache import decoding_step
 

@@ -5,8 +5,8 @@ import types
 import pytest
 import torch
 
-from tools.benchmarks import machine
-from tools.benchmarks.machine import describe_machine, measure_limits
+from tools.performance import machine
+from tools.performance.machine import describe_machine, measure_limits
 
 MIB = 1 << 20
 

@@ -7,11 +7,11 @@ import torch
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.timing import Case
-from tools.benchmarks import runner
-from tools.benchmarks.cases import forms, llama
-from tools.benchmarks.cases.llama import MISSING, build_modules, convert_modules
-from tools.benchmarks.experiment import BACKWARD, Experiment
-from tools.benchmarks.runner import measure
+from tools.performance import runner
+from tools.performance.cases import forms, llama
+from tools.performance.cases.llama import MISSING, build_modules, convert_modules
+from tools.performance.experiment import BACKWARD, Experiment
+from tools.performance.runner import measure
 
 from .planted_results import LIMITS
 
