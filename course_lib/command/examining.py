@@ -76,6 +76,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the forms of the output."""
     parser.set_defaults(prog=parser.prog)
     add = parser.add_argument
+    add("--verbose", action="store_true", help="after each finding, print the rule, the kind and the facts behind it")
     add("--json", action="store_true", help="plain data for other programs; a list for several targets")
     add("--sarif", metavar="FILE", help="also write the findings to FILE in SARIF 2.1.0, for code scanning")
     add("--github", action="store_true", help="also print annotations for a pull request on GitHub")
@@ -96,8 +97,8 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
     if args.json:
         print(as_json(results))
     else:
-        reports = [one.report.in_words(not_causal="add --not-causal") for one in results if one.report is not None]
-        print("\n\n".join(reports))
+        reports = [one.report for one in results if one.report is not None]
+        print("\n\n".join(one.in_words("add --not-causal", verbose=args.verbose) for one in reports))
     if args.github:
         print(*github_lines(results, args.prog), sep="\n", file=sys.stderr if args.json else sys.stdout)
     if args.sarif:

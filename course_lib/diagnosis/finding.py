@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -76,7 +77,7 @@ class Finding:
         lesson: number of the lesson that teaches it, or None.
         kind: what it says; whoever decides by a finding asks this, the mistake or the facts, and no sentence.
         facts: what was measured, name -> number, word or list, where somebody decides by it.
-        rule: name of the rule that found it; "" for what is found by no rule.
+        rule: name of the rule, or of the scan's path, that found it; "" for what is found by neither.
     """
 
     mistake: str | None
@@ -142,6 +143,12 @@ class Finding:
     def picture(self) -> Picture | None:
         """The picture that shows the mistake, or None."""
         return self.draw() if self.draw is not None else None
+
+    @property
+    def decided_by(self) -> str:
+        """The rule that found it, its kind and its facts, as `--json` has them, on one line."""
+        named = {"rule": self.rule or None, "kind": str(self.kind), **self.facts}
+        return ", ".join(f"{name}={json.dumps(value)}" for name, value in named.items())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the attributes, the position for an editor and the address of the mistake's page as plain data."""

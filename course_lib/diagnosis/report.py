@@ -83,11 +83,12 @@ class Report:
     def __repr__(self) -> str:
         return self.in_words()
 
-    def in_words(self, not_causal: str = "give causal=False") -> str:
+    def in_words(self, not_causal: str = "give causal=False", *, verbose: bool = False) -> str:
         """Return the report as text.
 
         Args:
             not_causal: how to say that every token may attend to every other token; depends on who calls the doctor.
+            verbose: after each finding, also give its rule, its kind and its facts.
         """
         lines = [f"{self.subject}: {self.verdict}"]
         for number, finding in enumerate(self.findings, 1):
@@ -102,6 +103,7 @@ class Report:
                 lines.append(f"   Lesson {finding.lesson} is about this.")
             if finding.mistake == NO_MASK:
                 lines.append(f"   {ON_PURPOSE.format(not_causal)}")
+            lines += [f"   Decided by: {finding.decided_by}"] * verbose
         for intro, sentences in self._sentences():
             lines += ["", *(f"{intro}: {one}" for one in sentences)] if sentences else []
         return "\n".join(lines)

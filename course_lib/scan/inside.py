@@ -125,8 +125,8 @@ def _outcome(finding: Finding, model: Model) -> Outcome:
         said += f"; if that is not meant, it is [{finding.mistake}]{at}"
     place = Place("", "", finding.where) if finding.where else None  # type: ignore[arg-type]
     status = "remark" if may_be_meant else "wrong"
-    unnamed = None if finding.mistake else finding
-    return Outcome("attention", status, said, finding.mistake or "", place, finding=unnamed)
+    drawn_nowhere = replace(finding, draw=None)  # what draws holds the run, which no other process can be given
+    return Outcome("attention", status, said, finding.mistake or "", place, finding=drawn_nowhere)
 
 
 def _of_states(model: Model, report: Report) -> list[Finding]:

@@ -21,7 +21,7 @@ class Outcome:
         said: what was measured, or why nothing was, as a clause.
         mistake: id in the catalogue; "" for what has none.
         place: the first module whose output differs, if it is known.
-        finding: what the doctor found, if that has no mistake of the catalogue; None for a random output.
+        finding: what the doctor found; None for what the path itself shows.
         not_judged: whether the scale of some scores was not judged.
         apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.
     """

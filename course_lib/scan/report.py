@@ -92,6 +92,10 @@ class ScanReport:
         return list(found.values())
 
     def __repr__(self) -> str:
+        return self.in_words()
+
+    def in_words(self, not_causal: str = "", *, verbose: bool = False) -> str:
+        """Return the report as text, on whose findings more is said if verbose; `not_causal` makes no difference."""
         lines = [f"{self.subject}: {self.verdict}", ""]
         width = max((len(one.path) for one in self.outcomes), default=0)
         for one in self.first_of_each_path:
@@ -100,12 +104,9 @@ class ScanReport:
             lines += ["", f"{number}. {one.title}{f' [{one.mistake}]' if one.mistake else ''}"]
             lines += [f"   Look at {one.where}:  {one.source}"] if one.where else []
             lines += [f"   Seen: {one.evidence}", *([f"   Ask yourself: {one.hint}"] if one.hint else [])]
+            lines += [f"   Decided by: {one.decided_by}"] * verbose
         lines += ["", f"Worth knowing: {self.note}"] if self.note else []
         return "\n".join(line.rstrip() for line in lines)
-
-    def in_words(self, not_causal: str = "") -> str:
-        """Return the report as text; every caller says it in the same way."""
-        return repr(self)
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -147,7 +148,5 @@ def _finding(outcome: Outcome) -> Finding:
         module = f"; the first module that differs is {place.module or 'the model itself'} ({place.kind})"
     evidence = f"on the path `{outcome.path}`, {outcome.said}{module}"
     where = place.where if place else None
-    if outcome.mistake:
-        return Finding.named(outcome.mistake, evidence, where)
-    found = outcome.finding or Finding.unnamed(Kind.RANDOM, evidence, where)
-    return replace(found, evidence=evidence, where=where)
+    own = Finding.named(outcome.mistake, "") if outcome.mistake else Finding.unnamed(Kind.RANDOM, "")
+    return replace(outcome.finding or replace(own, rule=outcome.path), evidence=evidence, where=where)

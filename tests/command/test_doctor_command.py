@@ -172,6 +172,15 @@ def test_plain_data(doctor):
     assert status == 0 and json.loads(shown)["findings"] == []
 
 
+def test_verbose_adds_what_a_finding_was_decided_by(doctor):
+    given = ("Grouped", "--args", "11, 5, tiled=True")
+    plain, verbose, data = (doctor(*given, *how)[1] for how in ([], ["--verbose"], ["--json"]))
+    (finding,) = json.loads(data)["findings"]
+    assert finding["rule"] and finding["facts"]["kv_heads"]
+    line = f'   Decided by: rule="{finding["rule"]}", kind="mistake", kv_heads={finding["facts"]["kv_heads"]}'
+    assert [one for one in verbose.splitlines() if one not in plain.splitlines()] == [line]
+
+
 def test_what_the_file_prints_does_not_get_into_the_data(doctor, file):
     chatty = CODE.replace("    def forward(self, x):\n", "    def forward(self, x):\n        print(x.shape)\n", 1)
     file.write_text(f"{chatty}\nprint('imported')\n", encoding="utf-8")

@@ -1,6 +1,7 @@
 """A scan finds the paths of a model that do not agree, and none in models whose paths do."""
 
 import json
+import pickle
 
 import pytest
 import torch
@@ -181,6 +182,7 @@ def test_a_scale_that_is_meant_is_told_as_to_the_doctor():
     report = scan(Unscaled(), X, paths=["attention"])
     assert (report.exit_status, report.findings[0].mistake) == (1, "missing-scale")
     assert str(report.findings[0].where).startswith("test_scan.py:")
+    assert report.findings[0].rule == "scale" and pickle.loads(pickle.dumps(report)) == report  # as between processes
     assert scan(Unscaled(), X, scale=1.0, paths=["attention"]).exit_status == 0
 
 
@@ -256,6 +258,9 @@ def test_the_report_as_data_and_as_html():
     data = json.loads(report.as_json())
     assert [one["path"] for one in data["paths"]][:3] == ["one pass", "formula", "fused"]
     assert data["findings"][0]["mistake"] == "paths-differ"
+    more = [line for line in report.in_words(verbose=True).splitlines() if line not in repr(report).splitlines()]
+    rules = ("fused", "flex", "paths")  # two paths of the scan, and a rule of the doctor on the attention inside
+    assert more == [f'   Decided by: rule="{one}", kind="mistake"' for one in rules]
     assert "<td>fused</td><td>WRONG</td>" in report._repr_html_()
     assert len({one.name for one in PATHS}) == len(PATHS)
 
