@@ -11,7 +11,7 @@ from .randomness import draws, drops_out
 from .replay import Change, replay
 from .source import Source, end_of, read_source, source_of
 from .source_line import SourceLine, error_message, is_foreign, is_refused, last_line, set_in_script
-from .statement import Statement, enclosing_comprehension, line_at, statement_of
+from .statement import Statement, call_at, enclosing_comprehension, line_at, statement_of
 from .tensors import Layout, layout_of, map_instances, shape_stride_offset, tensors_in
 from .torch_private import operation_name, storage_of
 from .tracer import code_frames, trace_run
@@ -37,6 +37,7 @@ __all__ = [
     "Trace",
     "Value",
     "WithoutDropout",
+    "call_at",
     "code_frames",
     "contractions",
     "draws",

@@ -6,7 +6,8 @@ import ast
 import inspect
 import io
 import linecache
-import tokenize
+import re
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
@@ -16,6 +17,9 @@ from typing import NamedTuple
 Position = tuple[int, int]  # line from 1, byte from 0, as ast counts them
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Definition = Function | ast.ClassDef
+STRING_OR_COMMENT = re.compile(
+    r"""(?P<string>(?P<quotes>"{3}|'{3}|"|')(?:\\.|[^\\])*?(?P=quotes))|#[^\n]*""", re.DOTALL
+)
 
 
 class Source(NamedTuple):
@@ -23,43 +27,6 @@ class Source(NamedTuple):
 
     tree: Definition
     file: str
-
-
-class Block:
-    """Outermost statements that begin on each other's lines, mostly a single one: a class, a function.
-
-    What is asked of a file is found in the block that holds it, because most of a long file is never asked for.
-    """
-
-    def __init__(self, first: int, text: list[str]) -> None:
-        self.first, self.last, self.statements = first, first, list[ast.stmt]()
-        self._text = text
-
-    @cached_property
-    def definitions(self) -> tuple[Definition, ...]:
-        """The functions, lambdas and classes."""
-        return tuple(node for outer in self.statements for node in ast.walk(outer) if isinstance(node, Definition))
-
-    @cached_property
-    def by_end(self) -> dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]]:
-        """Position -> the expressions that end there, each with its statement; the outer ones first."""
-        found: dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]] = {}
-        for statement in _statements_in(self.statements):
-            whole = [statement] if isinstance(statement, ast.AugAssign) else []  # `scores += bias` is one call
-            for node in (*whole, *own_expressions(statement)):
-                found.setdefault(end_of(node), []).append((node, statement))
-        return found
-
-    @cached_property
-    def without_comments(self) -> list[bytes]:
-        """Its lines."""
-        text = self._text[self.first - 1 : self.last]
-        lines = [line.encode() for line in text]
-        for token in tokenize.generate_tokens(iter(text).__next__):
-            if token.type == tokenize.COMMENT:
-                line, column = token.start
-                lines[line - 1] = token.line[:column].encode() + b"\n"
-        return lines
 
 
 class SourceText:
@@ -75,34 +42,43 @@ class SourceText:
     @cached_property
     def statements(self) -> tuple[ast.stmt, ...]:
         """Every statement, also those within others."""
-        return tuple(_statements_in(self.tree.body))
+        return tuple(_statements_in(self.tree))
 
-    @cached_property
-    def _blocks(self) -> list[Block]:
-        found = [Block(0, self.lines)]  # of the lines above the first statement
-        for statement in self.tree.body:
-            first = _first_line(statement)
-            if first > found[-1].last:
-                found.append(Block(first, self.lines))
-            found[-1].statements.append(statement)
-            found[-1].last = end_of(statement)[0]
-        return found
+    def outermost_at(self, line: int, column: int = sys.maxsize) -> ast.stmt:
+        """Return the outermost statement that a position is in or behind; an empty one above the first.
 
-    def block_at(self, line: int) -> Block:
-        """Return the block that a line is in, or else the one above it."""
-        return self._blocks[bisect_right(self._blocks, line, key=lambda block: block.first) - 1]
+        What is asked of a file is looked for in there, because most of a long file is never asked for.
+        """
+        number = bisect_right(self.tree.body, (line, column), key=lambda one: (_first_line(one), one.col_offset))
+        return self.tree.body[number - 1] if number else ast.Pass()
 
     def between(self, start: Position, end: Position) -> str:
-        """Return the text from one position to another within a block, without comments."""
-        block = self.block_at(start[0])
-        lines = block.without_comments[start[0] - block.first : end[0] - block.first + 1]
-        if len(lines) == 1:
-            return lines[0][start[1] : end[1]].decode()
-        return b"".join([lines[0][start[1] :], *lines[1:-1], lines[-1][: end[1]]]).decode()
+        """Return the text from one position to another, neither of them in a string, without comments."""
+        lines = [line.encode() for line in self.lines[start[0] - 1 : end[0]]]
+        lines[-1] = lines[-1][: end[1]]
+        lines[0] = lines[0][start[1] :]
+        return STRING_OR_COMMENT.sub(lambda found: found["string"] or "", b"".join(lines).decode())
 
 
-def _statements_in(outer: list[ast.stmt]) -> Iterator[ast.stmt]:
-    return (node for statement in outer for node in ast.walk(statement) if isinstance(node, ast.stmt))
+@lru_cache(maxsize=1024)
+def definitions_in(outermost: ast.stmt) -> tuple[Definition, ...]:
+    """Return the functions, lambdas and classes."""
+    return tuple(node for node in ast.walk(outermost) if isinstance(node, Definition))
+
+
+@lru_cache(maxsize=1024)
+def by_end(outermost: ast.stmt) -> dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]]:
+    """Return for each position the expressions that end there, each with its statement; the outer ones first."""
+    found: dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]] = {}
+    for statement in _statements_in(outermost):
+        whole = [statement] if isinstance(statement, ast.AugAssign) else []  # `scores += bias` is one call
+        for node in (*whole, *own_expressions(statement)):
+            found.setdefault(end_of(node), []).append((node, statement))
+    return found
+
+
+def _statements_in(outer: ast.AST) -> Iterator[ast.stmt]:
+    return (node for node in ast.walk(outer) if isinstance(node, ast.stmt))
 
 
 def read_source(file: str) -> SourceText:
@@ -121,7 +97,7 @@ def source_of(thing: CodeType | type | None) -> Source | None:
     kind = Function if thing is code else ast.ClassDef
     around = [
         node
-        for node in read_source(code.co_filename).block_at(code.co_firstlineno).definitions
+        for node in definitions_in(read_source(code.co_filename).outermost_at(code.co_firstlineno))
         if isinstance(node, kind)
         and (thing is not code or getattr(node, "name", "<lambda>") == code.co_name)
         and _first_line(node) <= code.co_firstlineno <= end_of(node)[0]

@@ -11,7 +11,7 @@ from itertools import islice
 from types import CodeType
 from typing import NamedTuple
 
-from .source import Position, SourceText, end_of, own_expressions, read_source, start_of
+from .source import SourceText, by_end, end_of, own_expressions, read_source, start_of
 from .source_line import SourceLine, short_name
 
 LIBRARIES = {"torch", "F", "nn", "einops"}  # `F.softmax(x)` is shown whole, `x.softmax()` without the x
@@ -62,18 +62,20 @@ def line_at(statement: Statement) -> SourceLine | None:
     return SourceLine(statement.file, statement.line) if statement.where else None
 
 
+def call_at(code: CodeType, instruction: int) -> ast.Call | None:
+    """Return the call that an instruction makes."""
+    node, _ = _node_at(code, instruction) or (None, None)
+    return node if isinstance(node, ast.Call) else None
+
+
 @lru_cache(maxsize=4096)
 def _statement_of(file: str, code: CodeType, instruction: int, enclosing: bool = False) -> Statement:
-    line, end_line, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
-    line = line or code.co_firstlineno
+    line = _positions(code, instruction)[0] or code.co_firstlineno
     linecache.checkcache(file)  # the file may have changed and been imported again
     text = read_source(file)
     if not 0 < line <= len(text.lines):
         return Statement(file, line, short_name(file, line))
-    found = None
-    if column is not None and end_line is not None and end_column is not None:
-        stores = opname[code.co_code[instruction]].startswith("STORE")
-        found = _find(text, (line, column), (end_line, end_column), stores)
+    found = _node_at(code, instruction)
     if found is None:
         return Statement(file, line, short_name(file, line), _fold(text.lines[line - 1]))
     node, statement = found
@@ -86,18 +88,27 @@ def _statement_of(file: str, code: CodeType, instruction: int, enclosing: bool =
     )
 
 
-def _find(
-    text: SourceText, start: Position, end: Position, stores: bool
-) -> tuple[ast.expr | ast.stmt, ast.stmt] | None:
-    """Return the expression between two positions, and its statement; of `x[0] += 1` what reads or what stores x[0]."""
-    candidates = text.block_at(start[0]).by_end.get(end, [])
-    exact = [pair for pair in candidates if start_of(pair[0]) == start]
-    # For Python, a method call on a separate line begins with the method's name.
-    calls = [pair for pair in candidates if isinstance(pair[0], ast.Call)]
-    if not exact and not calls:
+def _positions(code: CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return the first line, the last line, the first column and the last column of an instruction."""
+    return next(islice(code.co_positions(), instruction // 2, None), (None, None, None, None))
+
+
+def _node_at(code: CodeType, instruction: int) -> tuple[ast.expr | ast.stmt, ast.stmt] | None:
+    """Return the expression of an instruction and its statement; of `x[0] += 1` what reads or what stores x[0].
+
+    The package `executing` finds the same nodes from the same positions, but takes frames, and learners would need it.
+    """
+    line, end_line, column, end_column = _positions(code, instruction)
+    if line is None or end_line is None or column is None or end_column is None:
         return None
-    node, statement = (exact or calls)[0]
-    reads = isinstance(statement, ast.AugAssign) and not stores
+    candidates = by_end(read_source(code.co_filename).outermost_at(line, column)).get((end_line, end_column), [])
+    found = [pair for pair in candidates if start_of(pair[0]) == (line, column)]
+    # For Python, a method call on a separate line begins with the method's name.
+    found = found or [pair for pair in candidates if isinstance(pair[0], ast.Call)]
+    if not found:
+        return None
+    node, statement = found[0]
+    reads = isinstance(statement, ast.AugAssign) and not opname[code.co_code[instruction]].startswith("STORE")
     if isinstance(getattr(node, "ctx", None), ast.Store) and isinstance(statement, TARGETED) and not reads:
         node = statement  # `x[0] = 1` and `a, b = x` do more than evaluate their left sides
     return node, statement

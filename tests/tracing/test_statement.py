@@ -1,5 +1,7 @@
 """From a step back to its source: line, statement, expression and name, in files and in notebook cells."""
 
+import ast
+import dis
 import subprocess
 import sys
 import textwrap
@@ -11,7 +13,7 @@ from nbclient import NotebookClient
 from torch import nn
 
 from course_lib.recorder import record
-from course_lib.tracing import enclosing_comprehension
+from course_lib.tracing import call_at, enclosing_comprehension
 
 X = torch.arange(24.0).view(1, 6, 4)
 
@@ -119,6 +121,31 @@ def test_the_enclosing_comprehension_is_the_outermost_one_with_or_without_a_fram
     assert [around[op] for op in ("relu", "mul", "sum", "abs")] == [collected] * 4
     assert around["view"] == around["unbind"] == ("theirs.py:7", ())  # these run once, before the first item
     assert around["stack"] == ("theirs.py:10", ())
+
+
+CALLED = """
+def forward(f, x):
+    x[0] += f(1)
+    y = x @ f(2)
+    z = not f(3)
+    return [g(f(4)).view(  # a comment's "quote"
+        5, "#"
+    ) for g in y]
+"""
+
+
+def test_the_call_of_an_instruction_is_no_call_that_only_ends_where_an_operator_does(tmp_path):
+    """In a comprehension, too, whose instructions belong to other code from Python 3.12 on."""
+    code = in_a_file(tmp_path, CALLED)[0].__code__
+    found = [
+        (instruction.opname, call)
+        for inner in (code, *(one for one in code.co_consts if hasattr(one, "co_code")))
+        for instruction in dis.get_instructions(inner)
+        if (call := call_at(inner, instruction.offset)) is not None
+    ]
+    assert {name for name, _ in found} <= {"PRECALL", "CALL", "LOAD_GLOBAL", "LOAD_FAST", "KW_NAMES"}
+    texts = {ast.unparse(call) for name, call in found if name == "CALL"}
+    assert texts == {"f(1)", "f(2)", "f(3)", "f(4)", "g(f(4))", "g(f(4)).view(5, '#')"}
 
 
 def test_lines_of_torch_are_shown_as_the_line_that_called_them():

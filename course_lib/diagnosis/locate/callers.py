@@ -4,13 +4,13 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import pairwise
 from types import CodeType
 
 from torch import nn
 
 from course_lib.diagnosis.measure import Subject
-from course_lib.tracing import Operation, SourceLine, source_of
+from course_lib.tracing import Operation, SourceLine, call_at, source_of
 
 from .attributes import own_classes, statements_that_set
 from .sources import assignments, function_of, last_line_of, nodes_in
@@ -163,13 +163,6 @@ def _tensors_in(node: ast.AST) -> Iterator[str]:
         called = ast.unparse(node.func).rsplit(".", 1)[-1]
         used = [] if called in NUMERIC else [*node.args, *(one.value for one in node.keywords)]
     yield from (one.id for one in used if isinstance(one, ast.Name))
-
-
-def call_at(code: CodeType, instruction: int) -> ast.Call | None:
-    """Return the call that an instruction makes."""
-    _, line, _, column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
-    calls = (node for node in nodes_in(source_of(code)) if isinstance(node, ast.Call))
-    return next((one for one in calls if (one.end_lineno, one.end_col_offset) == (line, column)), None)
 
 
 def arguments_of(code: CodeType, caller: CodeType, instruction: int) -> dict[str, ast.expr]:

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.measure import SoftmaxPath, Subject
-from course_lib.tracing import Operation, SourceLine, Trace, Value, statement_of, storage_of
+from course_lib.tracing import Operation, SourceLine, Trace, Value, call_at, statement_of, storage_of
 
 from .attributes import attributes_in, statements_that_set
-from .callers import call_at, locate_constructed, locate_flag, locate_number_given
+from .callers import locate_constructed, locate_flag, locate_number_given
 from .skipped import locate_decision
 from .sources import assignments, assignments_above, function_of, last_line_of, names_in, nodes_in
 from .statements import locate_assignment
