@@ -1,4 +1,8 @@
-"""What a page says of itself to those who show a link to it: description, canonical address and preview picture."""
+"""What a page says of itself to those who show a link to it: description, canonical address and preview picture.
+
+sphinxext-opengraph cuts descriptions within a word, adds the titles of other pages to that of the front page, names it
+index.html, and draws a card for each page, of 57 kB, where four of the course's own pictures do.
+"""
 
 import re
 from html import escape, unescape

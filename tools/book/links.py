@@ -1,4 +1,8 @@
-"""Check whether the links within the built book lead to a page and an anchor that exist."""
+"""Check whether the links within the built book lead to a page and an anchor that exist.
+
+Sphinx's linkcheck asks other servers and reads the sources: it sees no link in HTML, no anchor of a page, no picture,
+no page that is made after Sphinx, and no page that nothing leads to.
+"""
 
 from collections.abc import Iterable, Mapping
 from html.parser import HTMLParser

@@ -1,4 +1,8 @@
-"""Lead from the addresses that lessons once had to those of today."""
+"""Lead from the addresses that lessons once had to those of today.
+
+sphinx-reredirects takes targets that do not exist, and its pages have no language, title or link; its templates know
+the new address only, so that the canonical one would be missing.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""Write the library's reference: one page per module, from the docstrings."""
+"""Write the library's reference: one page per module, from the docstrings.
+
+Autodoc and autosummary list what a module has in their own order; here what one comes for stands first.
+"""
 
 import importlib
 import re

@@ -84,6 +84,8 @@ def write_site_files(html: Path, site: str) -> None:
 def sitemap(html: Path, site: str) -> str:
     """Return the list of all pages that a search engine should know, by their canonical addresses.
 
+    sphinx-sitemap lists what Sphinx made: no recording, but the search page, and `index.html` in place of the site.
+
     Source: https://www.sitemaps.org/protocol.html.
     """
     pages = sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html") if "_static" not in path.parts)
