@@ -30,6 +30,7 @@ from .verdicts import (
     UNREADABLE,
     find_spoiled,
     find_transposed,
+    of_kept,
     of_no_bias,
     of_other_kind,
     of_problem,
@@ -124,13 +125,24 @@ class ModuleJudge:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
         drawn = [draw_run(exercise, layouts, run, self.rng) for run in (runs[:2] if earlier else runs)]
         ran = module.runs([asked for one in drawn for asked in one.asked()])
-        for one in drawn:
-            if (wrong := self._run(ran, layouts, one)) is not None:
-                return wrong
+        for number, one in enumerate(drawn):
+            try:
+                wrong = self._run(ran, layouts, one)
+            except LearnerError as error:
+                wrong = self._stopped(error)
+            if wrong is not None:
+                return of_kept(wrong) if number and self._passes_anew(layouts, one) else wrong
         if not self.readable or earlier:
             return None
         wrong = self._vectors(layouts, runs[0])
         return self._elsewhere(module, layouts, drawn[0]) if wrong is None else wrong
+
+    def _passes_anew(self, layouts: CandidateLayouts, run: DrawnRun) -> bool:
+        """Return whether a module that ran nothing before passes a run."""
+        try:
+            return self._run(self._build(layouts.sizes).runs(run.asked()), layouts, run) is None
+        except LearnerError:
+            return False
 
     def _elsewhere(self, module: BuiltModule, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
         """Judge a run in float32, and one on another device if the prompt asks for that."""

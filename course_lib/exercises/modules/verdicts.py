@@ -70,6 +70,13 @@ def of_no_bias(name: str, shape: tuple[int, ...]) -> Verdict:
     return not_passed(sentence, evidence=evidence, hint="How often, and to what, is it added?")
 
 
+def of_kept(wrong: Verdict) -> Verdict:
+    """Return the verdict on a run that is right in a module built anew, so that an earlier one left something."""
+    seen = "A module built anew, which ran nothing before, gives the right result for this input."
+    hint = "What does the first call leave in `self`, such as a mask, that later calls take?"
+    return not_passed(wrong.message, evidence=(seen, *wrong.evidence), where=wrong.where, hint=hint)
+
+
 def wrong_in_training(found: Difference, about: tuple[str, ...]) -> Verdict:
     """Return the verdict on a result that is right in evaluation only."""
     sentence = f"In evaluation it is right; in training mode it is not. {found.sentence}"
