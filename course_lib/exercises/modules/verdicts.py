@@ -15,10 +15,8 @@ from course_lib.exercises.verdict import NEEDS_REVIEW, Verdict, not_passed
 
 from .layouts import CandidateLayouts
 from .naming import ask_doctor
-from .registration import Problem, listed, made_in_forward
+from .registration import UNREADABLE, Problem, listed, made_in_forward
 from .task import ModuleTask
-
-UNREADABLE = "Its parameters are laid out in a way that can't be compared with the solution's."
 
 
 def of_problem(problem: Problem, where: str | None = None) -> Verdict:
