@@ -237,17 +237,18 @@ def safe_texts(value: Any) -> list[str]:
     return [escape_hidden(text, 60) for text in texts if isinstance(text, str)]
 
 
-def _tensors(value: Any) -> list[tuple[str, tuple[int, ...], int]]:
+def _tensors(value: Any) -> list[tuple[str, tuple[int, ...], int, bool]]:
     """Return the shapes that a student's process reports, if they are such."""
     if not isinstance(value, list):
         return []
     return [
-        (escape_hidden(part[0], 60), tuple(part[1]), part[2])
+        (escape_hidden(part[0], 60), tuple(part[1]), part[2], part[3])
         for part in value[:6]
         if isinstance(part, (list, tuple))
-        and len(part) == 3
+        and len(part) == 4
         and isinstance(part[0], str)
         and type(part[2]) is int
+        and type(part[3]) is bool
         and isinstance(part[1], (list, tuple))
         and len(part[1]) <= 8
         and all(type(size) is int for size in part[1])

@@ -8,12 +8,13 @@ from typing import Any
 
 from torch import Tensor
 
-from .answer import Answer
+from .answer import Answer, BuiltModule
 from .answering import build_module, run_module
 from .copies import copied
 from .differences import Difference, Expected, difference
+from .edges import in_float32
 from .exercise import Exercise, Wrong
-from .function_exercise import UNDEFINED
+from .function_exercise import QUESTIONS, UNDEFINED
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .verdict import Verdict, not_passed, passed, stopped
@@ -25,7 +26,8 @@ Step = tuple[Tensor, Tensor]
 class CacheExercise(Exercise):
     """An exercise whose answer is a module without parameters: `cache(keys, values)` gives all keys and values so far.
 
-    It is built as (batch, num_kv_heads, max_len, head_dim), and called with the new keys and values of each step.
+    It is built as (batch, num_kv_heads, max_len, head_dim), and called with the new keys and values of each step,
+    and once in float32.
 
     Attributes:
         wrong: Known wrong classes, the most likely first.
@@ -54,6 +56,9 @@ class CacheExercise(Exercise):
                         return not_passed("Your cache changes the new keys or values in place.", "input-modified")
                     if found := _difference(results, self.solution, sizes, steps):
                         return self._wrong(results, number, found, sizes, steps)
+                if found := _difference_in_float32(answer.build(sizes, seed=0), steps[0]):
+                    seen = ("The first keys and values were float32.",)
+                    return not_passed(found.sentence, found.mistake, evidence=seen, hint=QUESTIONS[found.kind])
             except LearnerError as error:
                 before = (f"Before, it was called {_steps(steps, len(results))}.",) if results else ()
                 return stopped(error, (self.name, answer.name), names, before)
@@ -97,6 +102,13 @@ def _difference(
         if found := difference(result, Expected(expected, axes="keys values")):
             return found
     return None
+
+
+def _difference_in_float32(module: BuiltModule, step: Step) -> Difference | None:
+    """Compare what the first call gives in float32 with what came in."""
+    given = in_float32(step)
+    result = module.run({}, given, elsewhere="float32").result
+    return difference(result, Expected(given, axes="keys values", exact_dtype=True))
 
 
 def _steps(steps: Sequence[Step], count: int) -> str:

@@ -75,8 +75,9 @@ def filled(name: str, answer: Any) -> Any:
     """
     verdict = check(name, answer)
     if verdict.passed:
-        keep(name, answer)
-        print(f"{SIGNS[PASSED]} {name}: passed. The lesson goes on with your code.")
+        kept = keep(name, answer)
+        later = f", kept for later lessons in {kept}" if kept else ""
+        print(f"{SIGNS[PASSED]} {name}: passed. The lesson goes on with your code{later}.")
         return answer
     said = f"{SIGNS[NOT_WRITTEN]} {name}: {NOT_WRITTEN}. " if verdict.state == NOT_WRITTEN else f"{verdict!r}\n  "
     print(f"{said}The lesson goes on with the course's version.")

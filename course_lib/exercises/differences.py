@@ -50,7 +50,8 @@ class Expected(NamedTuple):
 
     Attributes:
         value: A tensor, a number, a string, or a tuple or list of these.
-        rounding: How far an answer that computes in float32 may be off, besides a relative error of `tolerance`.
+        rounding: How far an answer that computes in float32 may be off, besides a relative error of `tolerance`; for a
+            tuple, how far each part may be.
         axes: The names of the value's axes, such as "batch head token head_dim", or of a tuple's parts.
         sizes: Size -> name of the axis that has it, for results of another shape.
         causal: Whether the first token sees itself alone.
@@ -59,7 +60,7 @@ class Expected(NamedTuple):
     """
 
     value: Any
-    rounding: float = 0.0
+    rounding: Any = 0.0
     axes: str = ""
     sizes: Mapping[int, str] = {}
     causal: bool = False
@@ -112,8 +113,9 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
         said = f"Your result is {tuple(result)}; it should be {value}.{whole}"
         return None if same else Difference(said, kind=Kind.FRACTION if whole else Kind.ELEMENTS)
     names = expected.axes.split()
-    for index, (own, right) in enumerate(zip(result, value, strict=True)):
-        if found := difference(own, expected._replace(value=right, axes="")):
+    roundings = expected.rounding if isinstance(expected.rounding, tuple) else (expected.rounding,) * len(value)
+    for index, (own, right, rounding) in enumerate(zip(result, value, roundings, strict=True)):
+        if found := difference(own, expected._replace(value=right, rounding=rounding, axes="")):
             part = f"`{names[index]}`" if names else f"number {index} of what you give back"
             if own is None:
                 return Difference(f"Of the parts, {part} is None.", kind=Kind.NONE_PART)
@@ -170,6 +172,16 @@ def _of_tensors(result: Any, expected: Expected) -> Difference | None:
         return Difference(f"Your result is {yours}; it should be {right}.{nan}", kind=Kind.NUMBER)
     count = f"{int(off.sum())} of {off.numel()} elements differ"
     return Difference(f"At {list(index)} your result is {yours}; it should be {right} ({count}).{nan}")
+
+
+def distances(result: Any, value: Any, factor: float, least: float) -> Any:
+    """Return the largest distance of finite elements, times a factor, and `least` more: for a tuple, of each part."""
+    if isinstance(value, (tuple, list)):
+        return tuple(distances(own, right, factor, least) for own, right in zip(result, value, strict=True))
+    if not isinstance(value, Tensor) or not value.is_floating_point() or not value.numel():
+        return least
+    off = (result - value).abs()
+    return factor * float(torch.where(off.isfinite(), off, 0.0).max()) + least
 
 
 def _close(result: Tensor, value: Tensor, rounding: float, tolerance: float = TOLERANCE_FLOAT32) -> Tensor:

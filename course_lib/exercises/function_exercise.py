@@ -25,6 +25,7 @@ from .differences import (
     Expected,
     Kind,
     difference,
+    distances,
     equal,
     precision_note,
 )
@@ -277,23 +278,25 @@ class FunctionExercise(Exercise):
     def _expected(self, case: Case) -> Expected:
         arguments = built(case.arguments)
         value = self._extracted(self.solution(*arguments), case)
-        rounding = self._rounding(case, value) + (FLOAT32_ROUNDING if case.about == FLOAT32 else 0.0)
+        rounding = self._rounding(case, value, FLOAT32_ROUNDING if case.about == FLOAT32 else 0.0)
         exact = not self.own_dtype and self.extract is None
         measured = exact and case.about != FLOAT32 and isinstance(value, Tensor)
         tolerance = TOLERANCE_MEASURED if measured else TOLERANCE_FLOAT32
         exact_dtype = exact and case.about == FLOAT32  # lists become float32 tensors, which is right where that came in
         return Expected(value, rounding, self.axes, self._sizes(case), exact_dtype=exact_dtype, tolerance=tolerance)
 
-    def _rounding(self, case: Case, value: Any) -> float:
-        """Return how far the solution itself is off in float32, eight times."""
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            return 0.0
-        try:
-            other = (in_float64 if case.about == FLOAT32 else in_float32)(case.arguments)
-            off = (self._extracted(self.solution(*built(other)), case) - value).abs()
-        except UNDEFINED:
-            return 0.0
-        return 8 * float(torch.where(off.isfinite(), off, 0.0).max()) if off.numel() else 0.0
+    def _rounding(self, case: Case, value: Any, least: float) -> Any:
+        """Return how far the solution itself is off in float32, eight times, and `least` more.
+
+        Where it makes float64 of its own, only its arguments are rounded to float32.
+        """
+        other = (in_float64 if case.about == FLOAT32 else in_float32)(case.arguments)
+        for arguments in (other, in_float64(other)):
+            try:
+                return distances(self._extracted(self.solution(*built(arguments)), case), value, 8.0, least)
+            except UNDEFINED:
+                continue
+        return least
 
     def _named(self, case: Case) -> dict[str, Any]:
         return dict(zip(inspect.signature(self.solution).parameters, case.arguments, strict=False))

@@ -15,11 +15,12 @@ CALL = r"takes \d+ positional|takes from \d+ to \d+ positional|missing \d+ requi
 
 
 class TensorOnLine(NamedTuple):
-    """A tensor that the line uses on which the code stopped: its name, its shape, and the line that assigned it."""
+    """A tensor that the line uses on which the code stopped, and the line of its function that assigned it, or 0."""
 
     name: str
     shape: tuple[int, ...]
     assigned: int
+    is_global: bool
 
 
 class LearnerError(Exception):
@@ -42,7 +43,7 @@ class LearnerError(Exception):
         super().__init__(self.text)
         self.where, self.unwritten = where, report.get("unwritten") or None
         self.made: list[str] = list(report.get("made") or ())
-        self.tensors = [TensorOnLine(name, tuple(shape), line) for name, shape, line in report.get("tensors", ())]
+        self.tensors = [TensorOnLine(name, tuple(shape), *rest) for name, shape, *rest in report.get("tensors", ())]
         self.source, function = str(report.get("text", ""))[:100], report.get("function", "")
         place = (f" in `{function}`" if function and function[0] != "<" else "") + (
             f" at `{self.source}`" if self.source else ""
@@ -74,7 +75,7 @@ class LearnerError(Exception):
         """
         lead = next((lead for lead in LEADS if lead.fits(f"{self.kind}: {self.text}", self.source)), None)
         shapes = []
-        for name, shape, assigned in self.tensors:
+        for name, shape, assigned, _ in self.tensors:
             line = f" (from line {assigned})" if assigned else ""
             known = arguments or {}  # an argument may bear another name here
             own = (known.get(name, known.get(shape, "")) if not assigned else "").split()
@@ -86,6 +87,9 @@ class LearnerError(Exception):
             return (*listed, meaning), "Which weights should multiply here?"
         if lead is None:
             return listed, "What does each name on this line hold? Print its type and its shape one line above."
+        if lead in SHAPES and (kept := [one.name for one in self.tensors if one.assigned and one.is_global]):
+            meaning = f"`{kept[0]}` is a global name, which keeps its value from one call to the next."
+            return (*listed, meaning), f"Does `{kept[0]}` get its value in each call, or in the first one alone?"
         crossed = [one for one in self.tensors if heads_after_tokens(one.shape, axes)]
         if crossed and lead in SHAPES:
             names = " and ".join(f"`{one.name}`" for one in crossed[:3])

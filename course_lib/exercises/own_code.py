@@ -27,16 +27,20 @@ FOLDER = "my_code"  # in the learner's workspace; a file for each answer
 SEED = 0  # of the inputs on which kept code is judged again
 
 
-def keep(name: str, answer: Any) -> None:
-    """Store the source of an answer that passed; outside of a workspace, or if it can't be written, do nothing."""
+def keep(name: str, answer: Any) -> str | None:
+    """Store the source of an answer that passed, and return its file's place in the workspace.
+
+    Outside of a workspace, or if it can't be written, nothing is stored.
+    """
     file, source = _file(name), _text_of(answer)
     if file is None or source is None:
-        return
+        return None
     try:
         file.parent.mkdir(exist_ok=True)
         write_text(file, source + "\n")
     except OSError:
-        return
+        return None
+    return f"{FOLDER}/{file.name}"
 
 
 def from_earlier(name: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lib.wording import listed
+from course_lib.wording import counted, listed
 
 from .differences import Expected
 from .factors import constant_factor, factor_between, name_of_factor
@@ -81,6 +81,8 @@ def _of_numbers(calls: Sequence[tuple[Any, Expected]]) -> Relation | None:
     if why:
         return Relation(f"Your result is the right one times {why}.", FACTOR)
     result, value = calls[0][0], calls[0][1].value
+    if rounded := _rounded(calls):
+        return rounded
     factor = None if float(value).is_integer() else factor_between(result, value)
     if factor is None or not math.isfinite(factor) or not math.isclose(factor, round(factor), rel_tol=1e-6):
         return None
@@ -97,7 +99,8 @@ def _of_first_sample(result: Tensor, value: Tensor, names: list[str]) -> Iterato
         wrong = next(at for at in range(len(value)) if at not in right)
         yield Relation(
             f"Your result is right for sample{'s' * (len(right) > 1)} {listed(right)} alone.",
-            f"Does a line take from sample 0 what belongs to each? What else is different in sample {wrong}?",
+            ("" if len(right) > 1 else "Does a line take from sample 0 what belongs to each? ")
+            + f"What is different in sample {wrong}?",
         )
 
 
@@ -184,6 +187,8 @@ def _of_same_shape(
     if bool(torch.isclose(result, first, rtol=CLOSE, atol=0.0).all()):
         yield Relation(f"Every element of your result is {float(first):.4g}.", "Which step makes them all equal?")
     yield from _factor(result, value, calls)
+    if rounded := _rounded(calls):
+        yield rounded
     shift = result - value
     if _same(shift, shift.flatten()[0].expand_as(shift)):
         yield Relation(f"Every element is off by {float(shift.flatten()[0]):.4g}.", "What is added, or left out?")
@@ -217,6 +222,26 @@ def _factor(result: Tensor, value: Tensor, calls: Sequence[tuple[Any, Expected]]
         f"Every element is {factor:.4g} times the right one{f' ({why})' if why else ''}.",
         FACTOR,
     )
+
+
+def _rounded(calls: Sequence[tuple[Any, Expected]]) -> Relation | None:
+    """Tell that the results of all calls are the right ones, rounded: neither all 0 nor all right."""
+    pairs = [(_as_tensor(one), _as_tensor(right.value)) for one, right in calls]
+    if not all(one.shape == right.shape for one, right in pairs):
+        return None
+    if not any(bool(one.any()) for one, _ in pairs) or all(torch.equal(*pair) for pair in pairs):
+        return None
+    for digits in range(5):
+        if all(torch.allclose(one, right.round(decimals=digits), 1e-7, 1e-9) for one, right in pairs):
+            places = counted(digits, "decimal") if digits else "whole numbers"
+            return Relation(f"Your result is the right one, rounded to {places}.", "Which line rounds, and what for?")
+    return None
+
+
+def _as_tensor(value: Any) -> Tensor:
+    """Return a tensor or a number as float64; anything else has no elements."""
+    is_number = isinstance(value, (Tensor, int, float))
+    return torch.as_tensor(value).detach().cpu().double() if is_number else torch.empty(0)
 
 
 def _order(
@@ -277,7 +302,7 @@ def _right_part(
             continue
         name = names[axis] if len(names) == value.ndim else f"axis {axis}"
         where = [index for index, one in enumerate(good.tolist()) if one]
-        if name == "batch" and not (by_sample and len(where) > 1 and len(good) - len(where) > 1):
+        if name == "batch" and not (by_sample and len(where) > 1):
             continue  # one sample may be right by chance
         if where == [0] and _sees_itself_alone(value, name, causal):
             yield Relation(
@@ -288,7 +313,7 @@ def _right_part(
         listed = ", ".join(map(str, where[:6])) + (", ..." if len(where) > 6 else "")
         yield Relation(
             f"Along {name}, your result is right at {listed} and wrong elsewhere.",
-            f"What is different where {name} is {int((~good).nonzero()[0])}?",
+            f"What is different {'in sample' if name == 'batch' else f'where {name} is'} {int((~good).nonzero()[0])}?",
         )
 
 

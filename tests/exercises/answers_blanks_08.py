@@ -169,7 +169,7 @@ class Growing(nn.Module):
 
     def __init__(self, batch, num_kv_heads, max_len, head_dim):
         super().__init__()
-        self.keys = self.values = torch.zeros(batch, num_kv_heads, 0, head_dim, dtype=torch.float64)
+        self.keys = self.values = torch.zeros(batch, num_kv_heads, 0, head_dim)
         self.length = 0
 
     def forward(self, keys, values):
@@ -221,9 +221,52 @@ class OneRoom(nn.Module):
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
+class PlainRoom(OneRoom):
+    """Its room is no buffer, and stays in float32."""
+
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        nn.Module.__init__(self)
+        self.keys, self.values = (torch.zeros(batch, num_kv_heads, max_len, head_dim) for _ in range(2))
+        self.length = 0
+
+
+class RoomOnDemand(Growing):
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__(batch, num_kv_heads, max_len, head_dim)
+        self.keys = self.values = None
+
+    def forward(self, keys, values):
+        if self.keys is None:
+            self.keys, self.values = keys[:, :, :0], values[:, :, :0]
+        return super().forward(keys, values)
+
+
+class WideRoom(PlainRoom):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.keys, self.values = self.keys.double(), self.values.double()
+
+
+class WideStart(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.values = self.values.double()
+
+
+class WideResult(Growing):
+    def forward(self, keys, values):
+        return super().forward(keys.double(), values.double())
+
+
+class HalfRoom(PlainRoom):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.keys, self.values = self.keys.bfloat16(), self.values.bfloat16()
+
+
 RIGHT = {
     "MyLlamaAttention": [Llama, GroupedLlama, RotatesByAngle],
-    "MyCache": [Stacked, Growing],
+    "MyCache": [Stacked, Growing, PlainRoom, RoomOnDemand],
     "next_word": [
         lambda logits: torch.argmax(logits[:, -1, :], dim=1),
         lambda logits: torch.stack([sample[-1].softmax(0).argmax() for sample in logits]),
@@ -252,6 +295,10 @@ WRONG = {
         (OneTokenPerCall, "has the shape"),
         (Forgets, "returns-none"),
         (OneRoom, "the values twice"),
+        (WideRoom, "float64; it should be float32"),
+        (WideStart, "`values` is off", "float64; it should be float32"),
+        (WideResult, "float64; it should be float32"),
+        (HalfRoom, "`keys` is off"),
     ],
     "next_word": [
         (lambda logits: logits[:, 0].argmax(-1), "the word after the first token"),

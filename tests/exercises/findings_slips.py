@@ -85,6 +85,27 @@ def mixed_by_a_filled_layer(contexts, w_o):
     return layer(joined)
 
 
+def third_sample_unmasked(scores):
+    hidden = torch.ones(scores.shape[-2:]).triu(1) > 0
+    masked = scores.masked_fill(hidden, -torch.inf)
+    masked[2:3] = scores[2:3]
+    return masked.softmax(-1)
+
+
+KEPT = None
+
+
+def mask_of_the_first_call(scores):
+    global KEPT
+    if KEPT is None:
+        KEPT = torch.ones(scores.shape[-2:]).triu(1) > 0
+    return scores.masked_fill(KEPT, -torch.inf).softmax(-1)
+
+
+def turns_rounded(head_dim, base):
+    return (2 * torch.pi * base ** (torch.arange(0, head_dim, 2) / head_dim)).round()
+
+
 BY_HAND = "Which line gives this value"
 MESSAGES = [
     ("context_of_token", stops_after_one_round, ("the first key alone",), (BY_HAND,)),
@@ -133,4 +154,9 @@ MESSAGES = [
     ("append_to_cache", grown_by_append, ("A tensor can't grow",), ("spelt right",)),
     ("mix_heads", mixed_by_a_new_layer, ("a new layer", "random weights"), ("dtype=x.dtype",)),
     ("mix_heads", mixed_by_a_filled_layer, ("no gradient reaches `w_o`", "`nn.Parameter(...)`"), ()),
+    ("causal_weights", third_sample_unmasked, ("Along batch", "at 0, 1, 3, 4", "in sample 2?"), ("Along query",)),
+    ("causal_weights", mask_of_the_first_call, ("`KEPT` is a global name", "in the first one alone"), ("lined up",)),
+    ("tokens_per_turn", turns_rounded, ("rounded to whole numbers",), ("What is different where",)),
+    ("scores_of_token", lambda q, k: (k @ q).round(decimals=3), ("rounded to 3 decimals",), (BY_HAND,)),
+    ("scores_of_token", lambda q, k: (k @ q).trunc(), (), ("rounded",)),
 ]

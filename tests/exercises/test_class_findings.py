@@ -73,6 +73,19 @@ WRONG = [
         (),
     ),
     ("SingleHead", ["** 0.5 => ** (0.5 if queries.shape[-1] != self.v_proj.out_features else 1)"], (), ()),
+    # What an earlier call left, and one sample of three.
+    (
+        "MultiHead",
+        [MASK + " => self.keep = vars(self).get('keep', keep) | scores = scores.masked_fill(~self.keep, -torch.inf)"],
+        ("built anew", "leave in `self`"),
+        (),
+    ),
+    (
+        "MultiHead",
+        [MASK + " => keep = keep + (torch.arange(b) == 2)[:, None, None, None] | " + MASK],
+        ("Along batch, your result is right at 0, 1 and wrong", "in sample 2?"),
+        (),
+    ),
     # A bias where the prompt says none.
     ("SingleHead", [SINGLE_BIASED], ("`v_proj.bias` (7,) is a bias; the task asks for projections without bias.",), ()),
     ("Wrapper", [OUT_LAYER + " => self.out_proj = nn.Linear(d_out, d_out)"], ("`out_proj.bias` (24,)",), ()),

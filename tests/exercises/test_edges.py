@@ -7,6 +7,7 @@ from course_lib.exercises import ALL, FunctionExercise, InputGenerator, LocalAns
 from course_lib.exercises.copies import built
 from course_lib.tracing import map_instances, tensors_in
 
+from .known_answers import RIGHT
 from .written_answers import functions
 
 FUNCTIONS = {name: exercise for name, exercise in ALL.items() if isinstance(exercise, FunctionExercise)}
@@ -70,6 +71,11 @@ def test_a_result_that_is_always_float64_does_not_pass(name):
         verdict = FUNCTIONS[name].judge(LocalAnswer(changed_result(name, torch.Tensor.double)), InputGenerator(seed))
         assert not verdict.passed and "float64; it should be float32" in verdict.message, verdict
         assert "dtype" in verdict.hint and "where the inputs are float32" in repr(verdict), verdict
+
+
+@pytest.mark.parametrize(("name", "at", "seed"), [("decode_step", 2, 1047), ("scores_by_distance", 0, 1054)])
+def test_scores_of_thousands_are_rounded_in_another_order(name, at, seed):
+    assert FUNCTIONS[name].judge(LocalAnswer(RIGHT[name][at]), InputGenerator(seed)).passed
 
 
 @pytest.mark.parametrize("name", TABLES)

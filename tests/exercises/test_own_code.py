@@ -35,7 +35,8 @@ def test_own_code_comes_back(workspace, capsys):
     filled("scaled_scores", run(CELL))
     kept = workspace / "my_code" / "scaled_scores.py"
     assert kept.read_text() == CELL.split("\n\n")[1]
-    capsys.readouterr()
+    said = "The lesson goes on with your code, kept for later lessons in my_code/scaled_scores.py.\n"
+    assert capsys.readouterr().out.endswith(said)
     own = from_earlier("scaled_scores")
     assert capsys.readouterr().out == "✓ scaled_scores: your own code from lesson 01.\n"
     assert own is not SOLUTION and torch.equal(own(torch.ones(2, 4), torch.ones(3, 4)), torch.full((2, 3), 2.0))

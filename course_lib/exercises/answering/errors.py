@@ -25,8 +25,8 @@ def describe_error(error: BaseException, is_own: Callable[[str], bool]) -> dict[
         kind, message: The name of its type, and the first line of its text.
         file, line, text, function: The source line, its text, and the function that it is in; "" and 0 if the error
             passed through no code of the learner.
-        tensors: [name, shape, line] of each tensor that the line uses, and of those that these were computed from; the
-            line is where the name was last assigned before, or 0.
+        tensors: [name, shape, line, is_global] of each tensor that the line uses, and of those that these were computed
+            from; the line is where the name was last assigned before in the function, or 0.
         unwritten: The name of the function that is still a stub, or None.
         made: The parameters that were made before it stopped; see `run_module`.
     """
@@ -99,7 +99,8 @@ def _tensors_in(node: ast.AST | None, statements: list[ast.stmt], frame: FrameTy
     for one in sorted(_expressions(node), key=lambda one: (one.lineno, one.col_offset)):
         value, name = _value(one, frame), ast.unparse(one)
         if isinstance(value, Tensor):
-            found.setdefault(name, [name, list(value.shape), _assigned(name, statements, frame, line)])
+            assigned, is_global = _assigned(name, statements, frame, line), name in frame.f_code.co_names
+            found.setdefault(name, [name, list(value.shape), assigned, is_global])
     return found
 
 

@@ -22,14 +22,14 @@ from .drawn_run import DrawnRun, built_anew, draw_run
 from .gradients import is_zero, judge_gradients, no_gradient, without_gradient
 from .layouts import CandidateLayouts
 from .naming import WrongRun
-from .parameters import bias_problem, find_problem, is_sane
-from .registration import Problem, dtype_note, examine, listed, made_in_forward
+from .parameters import bias_problem, find_problem, hides_projections, is_sane
+from .registration import UNREADABLE, Problem, dtype_note, examine, listed, made_in_forward
 from .sizes import RunSizes, Sizes, construction_sizes, run_sizes, special_sizes
 from .task import ModuleTask
 from .verdicts import (
-    UNREADABLE,
     find_spoiled,
     find_transposed,
+    of_kept,
     of_no_bias,
     of_other_kind,
     of_problem,
@@ -116,7 +116,7 @@ class ModuleJudge:
             return None
         self.layouts = layouts
         if problem := find_problem(module, layouts, exercise.takes, exercise.biases):
-            return of_problem(self._examined(problem, module, layouts))
+            return self._of_problem(problem, module, layouts)
         if module.dtypes:
             self.notes[dtype_note(module.dtypes)] = None
         runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None, long=not self.right)
@@ -124,13 +124,24 @@ class ModuleJudge:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
         drawn = [draw_run(exercise, layouts, run, self.rng) for run in (runs[:2] if earlier else runs)]
         ran = module.runs([asked for one in drawn for asked in one.asked()])
-        for one in drawn:
-            if (wrong := self._run(ran, layouts, one)) is not None:
-                return wrong
+        for number, one in enumerate(drawn):
+            try:
+                wrong = self._run(ran, layouts, one)
+            except LearnerError as error:
+                wrong = self._stopped(error)
+            if wrong is not None:
+                return of_kept(wrong) if number and self._passes_anew(layouts, one) else wrong
         if not self.readable or earlier:
             return None
         wrong = self._vectors(layouts, runs[0])
         return self._elsewhere(module, layouts, drawn[0]) if wrong is None else wrong
+
+    def _passes_anew(self, layouts: CandidateLayouts, run: DrawnRun) -> bool:
+        """Return whether a module that ran nothing before passes a run."""
+        try:
+            return self._run(self._build(layouts.sizes).runs(run.asked()), layouts, run) is None
+        except LearnerError:
+            return False
 
     def _elsewhere(self, module: BuiltModule, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
         """Judge a run in float32, and one on another device if the prompt asks for that."""
@@ -148,13 +159,15 @@ class ModuleJudge:
             module.run(run.weights, (run.x,), elsewhere="meta")
         return None
 
-    def _examined(self, problem: Problem, module: BuiltModule, layouts: CandidateLayouts) -> Problem:
-        """Run a module whose parameters are wrong once, for what that shows."""
+    def _of_problem(self, problem: Problem, module: BuiltModule, layouts: CandidateLayouts) -> Verdict:
+        """Run a module whose parameters are wrong once, for what that shows, unless they only can't be read."""
         if not module.forward:
-            return problem
+            return of_problem(problem)
+        if hides_projections(layouts):
+            return Verdict(NEEDS_REVIEW, UNREADABLE, evidence=(listed(module.parameters),))
         x, cotangent = (self.rng.normal(2, 3, size) for size in (layouts.sizes.d_in, layouts.sizes.d_out))
         options = {"steps": [2, 1] if self.exercise.in_steps else [], "cotangent": cotangent}
-        return examine(problem, lambda: module.run({}, (x,), **options), layouts)
+        return of_problem(examine(problem, lambda: module.run({}, (x,), **options), layouts))
 
     def _run(self, results: Iterator[Ran], layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
         """Judge the next of the results, which is that of the run; if it is repeated, the one after it is as well."""

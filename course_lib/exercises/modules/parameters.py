@@ -69,6 +69,13 @@ def find_problem(
     return only_layer_in_front(layouts, needed) or _other_counts(layouts, counts, built)
 
 
+def hides_projections(layouts: CandidateLayouts) -> bool:
+    """Return whether a parameter that is no matrix has as many elements as the projections lack."""
+    counts = count_parameters(layouts)
+    missing = (counts.wanted_rows - counts.rows) * layouts.sizes.d_in
+    return missing in [math.prod(layouts.shapes[name]) for name in (*layouts.biases, *layouts.odd)]
+
+
 def bias_problem(layouts: CandidateLayouts, name: str, built: str) -> Problem:
     """Say that a parameter is a bias, where the task asks for none."""
     return Problem(

@@ -12,6 +12,8 @@ from course_lib.exercises.learner_error import LearnerError
 from .layouts import CandidateLayouts
 from .row_orders import OUTPUT, PROJECTION
 
+UNREADABLE = "Its parameters are laid out in a way that can't be compared with the solution's."
+
 
 class Problem(NamedTuple):
     """What is wrong with the parameters: one sentence, the evidence, a question, and an id of the catalogue or None."""

@@ -15,10 +15,8 @@ from course_lib.exercises.verdict import NEEDS_REVIEW, Verdict, not_passed
 
 from .layouts import CandidateLayouts
 from .naming import ask_doctor
-from .registration import Problem, listed, made_in_forward
+from .registration import UNREADABLE, Problem, listed, made_in_forward
 from .task import ModuleTask
-
-UNREADABLE = "Its parameters are laid out in a way that can't be compared with the solution's."
 
 
 def of_problem(problem: Problem, where: str | None = None) -> Verdict:
@@ -68,6 +66,13 @@ def of_no_bias(name: str, shape: tuple[int, ...]) -> Verdict:
     sentence = f"With `{name[:60]}` {tuple(shape)} drawn at random, your result is not attention with a bias there."
     evidence = ("A bias is added once, to the queries, the keys, the values or the output.",)
     return not_passed(sentence, evidence=evidence, hint="How often, and to what, is it added?")
+
+
+def of_kept(wrong: Verdict) -> Verdict:
+    """Return the verdict on a run that is right in a module built anew, so that an earlier one left something."""
+    seen = "A module built anew, which ran nothing before, gives the right result for this input."
+    hint = "What does the first call leave in `self`, such as a mask, that later calls take?"
+    return not_passed(wrong.message, evidence=(seen, *wrong.evidence), where=wrong.where, hint=hint)
 
 
 def wrong_in_training(found: Difference, about: tuple[str, ...]) -> Verdict:

@@ -175,7 +175,11 @@ def test_what_is_no_plain_data():
         {},
         {"kind": 3, "message": [1], "file": {}, "line": None, "text": None},
         {"message": "x" * 999, "file": "cell 3", "line": "2"},
-        {"tensors": [["x", [1, "y"], 2], ["x" * 999, [3], 1], 7, ["x"]], "function": 3, "unwritten": {}},
+        {
+            "tensors": [["x", [1, "y"], 2], ["x" * 999, [3], 1, True], ["x", [3], 1, 2], 7, ["x"]],
+            "function": 3,
+            "unwritten": {},
+        },
     ],
     ids=str,
 )
