@@ -64,6 +64,7 @@ OWN = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kernel", ["explicit", "fused"])
 @pytest.mark.parametrize("name", OWN)
 def test_a_class_of_the_library_writes_word_by_word(name, kernel):
@@ -74,6 +75,7 @@ def test_a_class_of_the_library_writes_word_by_word(name, kernel):
     assert report.remarks == () and f"traced with {BATCH} samples of {TOKENS} tokens" in report.checked[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", OWN)
 def test_without_call_the_cache_is_examined_all_the_same(name):
     make, num_kv_heads = OWN[name]
@@ -284,6 +286,7 @@ DECODED = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", DECODED)
 def test_a_mistake_in_the_library_is_named_while_it_writes(name):
     kind, cache, mistake = DECODED[name]

@@ -159,6 +159,7 @@ class Buffers(Cached):
 PAGE = {"context": CONTEXT, "call": lambda m, x, c: m(x, c)}  # as book/doctor.md says
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("told", [PAGE, {"context": CONTEXT}])
 @pytest.mark.parametrize(
     ("kind", "mistake", "status"),
@@ -170,6 +171,7 @@ def test_a_cache_of_the_context_is_run(kind, mistake, status, told):
     check(kind(mistake), status, "paths-differ", told)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "mistake", "status"),
     [(MadeBefore, "", 0), (MadeBefore, "top left", 1), (Inner, "", 0), (Inner, "top left", 1)],
@@ -195,6 +197,7 @@ def test_or_it_is_in_the_headline_and_in_the_status_of_both(code, name):
     assert scanned.outcomes[0].said == "none of its arguments acts as a cache"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("kind", "mistake", "status"),
     [

@@ -24,6 +24,7 @@ def test_a_right_cache_of_any_convention_is_examined(kind):
     assert "token by token, it computes the same as in one pass" in report.checked[-1]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", [one for one in CONVENTIONS if one is not Objects])
 @pytest.mark.parametrize("mistake", NAMED)
 def test_what_is_wrong_in_pieces_is_named(kind, mistake):
@@ -64,6 +65,7 @@ def test_an_object_is_a_cache_by_what_it_stores(by, mistake, status, monkeypatch
     assert (report.exit_status, bool(report.not_run)) == (status, status == 2), report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [1, 2, 12])
 def test_few_and_many_tokens_show_a_cache(tokens):
     x = torch.randn(1, tokens, WIDTH, generator=torch.Generator().manual_seed(4))

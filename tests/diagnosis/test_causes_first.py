@@ -145,6 +145,7 @@ def assert_named(report, cls, mistake):
     assert report.findings[0].where in marked(cls, mistake), report.in_words()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("cls", "options", "call"), PIECES)
 def test_pieces(cls, options, call):
     report = draw(cls, call=call, **options)

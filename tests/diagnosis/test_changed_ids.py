@@ -42,6 +42,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize(("change", "cut"), CHANGES.values(), ids=CHANGES)
 def test_ids_may_be_changed_before_they_are_embedded(change, cut, layers):
@@ -111,6 +112,7 @@ def call(model, ids, context):
 FEATURES = torch.randn(2, 7, 20, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("wrong", "mistakes"), [({}, ()), ({"causal": False}, ("no-causal-mask",)), ({"scale": 1.0}, ("missing-scale",))]
 )

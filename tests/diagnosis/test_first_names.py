@@ -140,6 +140,7 @@ def test_the_slots_are_right():
     assert report.ok, report.in_words()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cls", CACHED)
 def test_a_cache_of_slots(cls):
     mark, lines = mistake_of(cls)

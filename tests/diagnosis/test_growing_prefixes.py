@@ -73,6 +73,7 @@ def test_a_prefix_that_comes_again_has_its_own_rows():
     assert report.ok, report.in_words()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [False, True])
 def test_rows_of_no_query_that_was_asked_for_are_not_examined(turns):
     torch.manual_seed(1)

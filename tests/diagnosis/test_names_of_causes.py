@@ -203,6 +203,7 @@ class BlocksWithoutReturn(nn.Module):
         return x
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("wrong", "mistake", "options"),
     [

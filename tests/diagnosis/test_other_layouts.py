@@ -391,6 +391,7 @@ class Frames(Base):
         return self.attend(rows, rows)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("count", "lead", "most"), [(8, 0, 99), (8, 0, 8), (9, 1, 99), (17, 1, 17)])
 def test_multiples_of_a_number_of_frames_are_no_fixed_length(count, lead, most):
     x = torch.randn(2, count, D, generator=torch.Generator().manual_seed(2))
@@ -428,6 +429,7 @@ class OverTimeAndSpace(nn.Module):
         return x + moved.transpose(1, 2).reshape(x.shape) + (x[:1] if self.mixes else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "patches"), [(2, 2), (3, 3)])
 def test_rows_of_parts_of_samples_are_not_said_to_influence_other_samples(batch, patches):
     x = torch.randn(batch, 4 * patches, D, generator=torch.Generator().manual_seed(2))

@@ -136,6 +136,7 @@ def test_learned_rows_that_are_added_again_are_no_dead_parameter(mistake, found)
     assert report.mistakes == found and len(report.attentions) == 2, report
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("mistake", "found"), [("", ()), ("scale", ("wrong-scale",))])
 @pytest.mark.parametrize("num_rows", [1, 2, 3])
 def test_learned_rows_may_be_as_many_as_samples(num_rows, mistake, found):
@@ -159,6 +160,7 @@ class TwoStages(nn.Module):
         return x.unflatten(0, (batch, -1)).transpose(1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mistake", "found"), [("", ()), ("scale", ("wrong-scale",))])
 def test_what_an_earlier_attention_is_made_of_is_not_dead_in_a_later_one(mistake, found):
     grid = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))

@@ -27,6 +27,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mistake", SHOWN)
 def test_a_mistake_is_drawn(mistake):
     report = examined(next(case for case in cases() if case.mistake == mistake)).report
@@ -84,6 +85,7 @@ COMPARED = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mistake", COMPARED)
 def test_the_intended_weights_are_those_of_the_mended_code(mistake, monkeypatch):
     drawn = []
@@ -94,6 +96,7 @@ def test_the_intended_weights_are_those_of_the_mended_code(mistake, monkeypatch)
     torch.testing.assert_close(drawn[0].float(), weights_of(example.right, example.call), atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_every_comparison_of_the_pages_is_asked():
     pages = [path for path in Path("book/mistakes").glob("*.py") if path.stem not in COMPARED]
     for path in pages:

@@ -268,6 +268,7 @@ class Optional(TakesMask):
         return super().forward(x, mask=attention_mask)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("hidden", MASKED.values(), ids=MASKED.keys())
 def test_an_optional_mask_is_offered_before_anything_is_said(hidden):
     report = diagnose(Optional(hidden=hidden), X, num_heads=HEADS)
@@ -582,6 +583,7 @@ def context_of(count):
     return torch.randn(BATCH, count, 10, generator=torch.Generator().manual_seed(3))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", [1, 3, TOKENS, TOKENS + 1, 2 * TOKENS, 11])
 def test_a_context_of_its_own_length(count):
     assert mistakes(Cross(), context=context_of(count)) == ()

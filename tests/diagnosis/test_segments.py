@@ -46,6 +46,7 @@ def two_layers(norm):
     return run
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("mistake", "layer", "norm"),
     [("", None, True), ("missing-scale", 0, False), ("no-causal-mask", 1, True), ("merge-without-transpose", 1, False)],
@@ -184,6 +185,7 @@ class FewerKeys(nn.Module):
         return merged if self.mistake == "output-projection-missing" else self.out(merged)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "mistake", ["", "missing-scale", "softmax-wrong-axis", "merge-without-transpose", "output-projection-missing"]
 )

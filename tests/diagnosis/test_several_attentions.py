@@ -85,6 +85,7 @@ def planted(file, mistake):
 PLACES = [(*one, place) for at, one in enumerate(PLANTED) for place in range(3) if place != at % 3]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("file", "mistake", "position"), PLACES, ids=[f"{one[1]}-{one[2]}" for one in PLACES])
 def test_a_mistake_is_found_wherever_it_is(file, mistake, position):
     wrong, x, options, lines = planted(file, mistake)
@@ -105,6 +106,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("make", "count"), [*zip(RIGHT.values(), (2, 2, 2, 3), strict=True)], ids=[*RIGHT])
 def test_right_models_are_healthy(make, count):
     report = diagnose(nn.Sequential(*(Block(make()) for _ in range(count))), X)
@@ -144,6 +146,7 @@ def test_one_mistake_in_several_attentions_is_said_once():
 # --- models of other forms ---
 
 
+@pytest.mark.slow
 def test_a_model_takes_token_ids():
     assert diagnose(GPT(attention()), IDS, num_heads=HEADS).ok
     assert diagnose(GPT(attention(), attention()), IDS, num_heads=HEADS).ok
@@ -207,6 +210,7 @@ class EncoderDecoder(nn.Module):
         return self.layers(source, target, tgt_mask=hidden if self.masked else None)
 
 
+@pytest.mark.slow
 def test_only_the_decoder_of_an_encoder_decoder_is_causal():
     def both(module, x):
         return module(x, x)
@@ -239,6 +243,7 @@ def token_by_token(module, x):
     return torch.cat([module(x[:, at : at + 1], caches) for at in range(x.shape[1])], dim=1)
 
 
+@pytest.mark.slow
 def test_steps_of_decoding_are_one_attention_for_each_layer():
     right = diagnose(Cached(attention(), attention()), X, num_heads=HEADS, call=token_by_token)
     assert right.ok and names(right, wrong=False) == ["layers.0", "layers.1"], right
@@ -338,6 +343,7 @@ class WithPositions(nn.Module):
         return x + (found.transpose(0, 1) if self.tokens_first else found)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("tokens_first", [False, True])
 @pytest.mark.parametrize("mistake", ["", "missing-scale", "softmax-wrong-axis", "output-projection-missing"])
 def test_a_mistake_in_cross_attention_is_found(mistake, tokens_first):
@@ -395,6 +401,7 @@ class DecoderLayer(nn.Module):
         return x + self.of_context(self.norm(x), context, torch.zeros_like(hidden[:1, :1]))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("code", "where", "mistake"),
     [

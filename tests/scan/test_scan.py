@@ -83,6 +83,7 @@ def scanned(mistake: str = "", **options):
         return scan(Decoder(mistake), X, make_cache=lambda x: [], **options)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("mistake", "path", "named"),
     [

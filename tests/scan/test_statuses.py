@@ -124,6 +124,7 @@ CASES = {
 }
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", CASES)
 def test_the_doctor_and_the_scan_agree(name):
     kind, given, told, status = CASES[name]
@@ -134,6 +135,7 @@ def test_the_doctor_and_the_scan_agree(name):
     assert report.exit_status == status, report
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("made", [False, True])
 @pytest.mark.parametrize("mistake", ["", "top left"])
 def test_a_cache_that_is_returned_is_handed_to_the_next_piece(mistake, made):
