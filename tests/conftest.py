@@ -8,14 +8,13 @@ import torch
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
 def pytest_collection_modifyitems(items):
-    """Of the cases of a test that is marked `one_in(n)`, all but every nth are slow."""
+    """Of the cases of a test, or the tests of a file, that is marked `one_in(n)`, all but every nth are slow."""
     seen = Counter()
     for item in items:
         if mark := item.get_closest_marker("one_in"):
-            function = item.nodeid.partition("[")[0]
-            if seen[function] % mark.args[0]:
+            if seen[id(mark)] % mark.args[0]:
                 item.add_marker(pytest.mark.slow)
-            seen[function] += 1
+            seen[id(mark)] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,8 @@ from tests.pictures.picture_checks import check_picture
 
 from .test_recipes import X, modules, weights_of
 
+pytestmark = pytest.mark.one_in(5)
+
 WITHOUT_LAYOUT = (EinsumParameters,)  # einsum does it all underneath
 
 CASES = [(style, "multi-head") for style in (*OWN_HEADS, *SHARED_HEADS)]
@@ -34,7 +36,6 @@ def test_no_probe_of_influence_is_misled_by_a_style(style):
     assert torch.equal(seen > 1e-9, torch.ones(seen.shape, dtype=torch.bool).tril())
 
 
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize("style", (*OWN_HEADS, *SHARED_HEADS), ids=lambda style: style.__name__)
 def test_every_style_is_recorded_and_drawn(style):
     weights = weights_of(modules()["multi-head"])

@@ -22,6 +22,8 @@ from course_lib.attention.rotary import rows_at_positions
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(8)
+
 BATCH, TOKENS, D_IN, HEADS, HEAD_DIM = 2, 6, 11, 4, 6
 D_OUT, PROMPT = HEADS * HEAD_DIM, 3
 
@@ -64,7 +66,6 @@ OWN = {
 }
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kernel", ["explicit", "fused"])
 @pytest.mark.parametrize("name", OWN)
 def test_a_class_of_the_library_writes_word_by_word(name, kernel):
@@ -75,7 +76,6 @@ def test_a_class_of_the_library_writes_word_by_word(name, kernel):
     assert report.remarks == () and f"traced with {BATCH} samples of {TOKENS} tokens" in report.checked[0]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", OWN)
 def test_without_call_the_cache_is_examined_all_the_same(name):
     make, num_kv_heads = OWN[name]
@@ -286,7 +286,6 @@ DECODED = {
 }
 
 
-@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", DECODED)
 def test_a_mistake_in_the_library_is_named_while_it_writes(name):
     kind, cache, mistake = DECODED[name]

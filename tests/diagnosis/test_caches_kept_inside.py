@@ -9,6 +9,8 @@ from course_lib.diagnosis import diagnose
 from course_lib.scan import scan
 from tests.diagnosis.cached_code import HEADS, WIDTH, Cached, Returned
 
+pytestmark = pytest.mark.one_in(4)
+
 X = torch.randn(2, 6, WIDTH, generator=torch.Generator().manual_seed(3))
 CONTEXT = torch.randn(2, 7, WIDTH, generator=torch.Generator().manual_seed(4))
 
@@ -159,7 +161,6 @@ class Buffers(Cached):
 PAGE = {"context": CONTEXT, "call": lambda m, x, c: m(x, c)}  # as book/doctor.md says
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("told", [PAGE, {"context": CONTEXT}])
 @pytest.mark.parametrize(
     ("kind", "mistake", "status"),
@@ -171,7 +172,6 @@ def test_a_cache_of_the_context_is_run(kind, mistake, status, told):
     check(kind(mistake), status, "paths-differ", told)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "mistake", "status"),
     [(MadeBefore, "", 0), (MadeBefore, "top left", 1), (Inner, "", 0), (Inner, "top left", 1)],
@@ -197,7 +197,6 @@ def test_or_it_is_in_the_headline_and_in_the_status_of_both(code, name):
     assert scanned.outcomes[0].said == "none of its arguments acts as a cache"
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("kind", "mistake", "status"),
     [

@@ -7,6 +7,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.cached_code import CONVENTIONS, HEADS, WIDTH, Cached, Checked, Filled, Flagged, Objects, Returned
 
+pytestmark = pytest.mark.one_in(8)
+
 X = torch.randn(2, 6, WIDTH, generator=torch.Generator().manual_seed(3))
 NAMED = {"top left": "causal-top-left", "window lost": "window-lost-in-decode", "restart": "positions-restart-in-cache"}
 
@@ -24,7 +26,6 @@ def test_a_right_cache_of_any_convention_is_examined(kind):
     assert "token by token, it computes the same as in one pass" in report.checked[-1]
 
 
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", [one for one in CONVENTIONS if one is not Objects])
 @pytest.mark.parametrize("mistake", NAMED)
 def test_what_is_wrong_in_pieces_is_named(kind, mistake):

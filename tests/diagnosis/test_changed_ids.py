@@ -7,6 +7,8 @@ from torch import nn
 from course_lib.attention import MultiHeadAttention
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(7)
+
 D, HEADS, START = 12, 3, 55
 IDS = torch.randint(9, (2, 9), generator=torch.Generator().manual_seed(0))
 
@@ -42,7 +44,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.one_in(5)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize(("change", "cut"), CHANGES.values(), ids=CHANGES)
 def test_ids_may_be_changed_before_they_are_embedded(change, cut, layers):
@@ -112,7 +113,6 @@ def call(model, ids, context):
 FEATURES = torch.randn(2, 7, 20, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("wrong", "mistakes"), [({}, ()), ({"causal": False}, ("no-causal-mask",)), ({"scale": 1.0}, ("missing-scale",))]
 )

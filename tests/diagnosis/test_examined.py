@@ -7,6 +7,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(8)
+
 HEADS, HEAD_DIM, D = 3, 4, 12
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
 
@@ -175,14 +177,12 @@ KINDS = [LearnedQueries, Resampler, ReadByLatents, Convolved, ConvolvedAndFewer,
 EIGHT = torch.randn(2, 8, D, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_over_other_rows_than_tokens_is_examined(kind):
     report = diagnose(kind(), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
     assert report.exit_status == 0 and report.attentions, report
 
 
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize("mistake", WRONG)
 @pytest.mark.parametrize("kind", KINDS[:-1])
 def test_a_mistake_is_found_in_attention_over_other_rows(kind, mistake):
@@ -200,7 +200,6 @@ class ConvolvedAfterSplit(ConvolvedAndFewer):
         return self.attend(*(torch.cat([first, part], dim=1) for part in parts))
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mistake", ["", *WRONG])
 def test_a_part_of_the_tokens_is_not_taken_for_all(mistake):
     report = diagnose(ConvolvedAfterSplit(mistake), torch.cat([EIGHT, EIGHT[:, :1]], 1), num_heads=HEADS, causal=False)
@@ -241,7 +240,6 @@ class Talking(Rows):
         return self.to_out(heads.reshape(x.shape))
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mistake", ["", *WRONG])
 @pytest.mark.parametrize("way", ["linear", "conv", "einsum"])
 def test_heads_that_are_mixed_are_examined(way, mistake):
@@ -286,7 +284,6 @@ class Image(Grid):
         return self.attend(pixels, pixels, pixels).mT.view(image.shape)
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mistake", ["", *WRONG])
 @pytest.mark.parametrize("way", ["all", "rows", "columns", "windows", "image"])
 def test_tokens_with_several_axes_are_examined(way, mistake):
@@ -351,7 +348,6 @@ def test_softmax_over_one_of_the_axes_of_the_keys_is_named(mistake):
     assert report.mistakes == WRONG.get(mistake, ()) and report.exit_status == int(bool(mistake)), report
 
 
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize("mistake", ["", *WRONG])
 @pytest.mark.parametrize("way", ["all", "rows", "columns", "windows", "image"])
 def test_a_grid_of_more_tokens_than_can_be_traced_is_cut(way, mistake):
@@ -394,7 +390,6 @@ class WindowsOfRow(Grid):
         return grid.unflatten(2, (2, 2)).unflatten(1, (2, 2)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mistake", ["", *WRONG])
 @pytest.mark.parametrize(("shift", "groups"), [(0, "4 groups of 4"), (1, "9 groups of 1 to 4")])
 def test_windows_of_a_grid_whose_tokens_come_in_a_row_are_examined(shift, groups, mistake):
@@ -469,7 +464,6 @@ class SumOfAxes(Grid):
         return self.rows.attend(grid, grid, grid) + self.attend(columns, columns, columns).transpose(1, 2)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mistake", ["", *WRONG])
 def test_attentions_along_the_axes_of_a_grid_are_examined_one_by_one(mistake):
     x = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
@@ -559,7 +553,6 @@ class ConvolvedLater(ConvolvedAndFewer):
         return x + self.later(x.mT.unflatten(-1, (2, 4))).flatten(2).mT
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mistake", ["", *WRONG])
 def test_a_convolution_behind_attention_is_no_wrong_merge(mistake):
     report = diagnose(ConvolvedLater(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])

@@ -9,6 +9,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(3)
+
 BATCH, TOKENS, HEADS, HEAD_DIM, SLOTS, PROMPT = 2, 6, 3, 4, 12, 3
 WIDTH = HEADS * HEAD_DIM
 
@@ -140,7 +142,6 @@ def test_the_slots_are_right():
     assert report.ok, report.in_words()
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cls", CACHED)
 def test_a_cache_of_slots(cls):
     mark, lines = mistake_of(cls)

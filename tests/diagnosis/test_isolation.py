@@ -14,6 +14,8 @@ from torch import nn
 from course_lib.attention import MultiHeadAttention
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(3)
+
 BATCH, TOKENS, D_IN, HEADS, HEAD_DIM = 2, 5, 11, 3, 7
 
 
@@ -219,7 +221,6 @@ def check_left_alone(code, x, **options):
     return report
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("make", SUBJECTS, ids=lambda make: make.__name__)
 def test_a_module_is_as_it_was(make):
     check_left_alone(lived_in(make), some_x())

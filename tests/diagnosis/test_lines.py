@@ -10,6 +10,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(2)
+
 # ruff: noqa: F841  (a rotation whose result nobody reads is one of the mistakes)
 
 BATCH, TOKENS, HEADS, KV_HEADS, HEAD_DIM = 2, 5, 6, 3, 4
@@ -316,7 +318,6 @@ def report_of(wrong):
     return diagnose(wrong(), x, num_heads=HEADS, num_kv_heads=wrong.kv_heads)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("wrong", "mistake"), CASES, ids=lambda one: getattr(one, "__name__", one))
 def test_the_line_that_made_it(wrong, mistake):
     report = report_of(wrong)

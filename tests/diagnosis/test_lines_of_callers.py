@@ -11,6 +11,8 @@ from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 from tests.diagnosis.test_lines import BATCH, HEAD_DIM, HEADS, TOKENS, WIDTH, Base, Rotary
 
+pytestmark = pytest.mark.one_in(2)
+
 
 def hidden(scores):
     return torch.ones_like(scores, dtype=torch.bool).triu(1)
@@ -247,7 +249,6 @@ def report_of(code, call=None):
     return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, call=call)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("wrong", "mistake"), CASES, ids=lambda one: getattr(one, "__name__", one))
 def test_the_line_that_decided(wrong, mistake):
     report = report_of(wrong)

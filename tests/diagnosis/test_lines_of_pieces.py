@@ -10,6 +10,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(2)
+
 BATCH, TOKENS, HEADS, HEAD_DIM, SLOTS, PROMPT = 2, 6, 3, 4, 8, 3
 WIDTH = HEADS * HEAD_DIM
 
@@ -279,7 +281,6 @@ def report_of(code, call):
     return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, num_kv_heads=HEADS, call=call)
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("wrong", "call", "mistake"), CASES, ids=lambda one: getattr(one, "__name__", one))
 def test_the_line_that_makes_pieces_differ(wrong, call, mistake):
     report = report_of(wrong, call)

@@ -11,6 +11,8 @@ from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 from tests.diagnosis.test_lines import BATCH, HEAD_DIM, HEADS, TOKENS, WIDTH, Base
 
+pytestmark = pytest.mark.one_in(2)
+
 # ruff: noqa: F841  (a bias that nobody adds is one of the mistakes)
 
 KEEP = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
@@ -336,7 +338,6 @@ def report_of(code, **options):
     return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, **options)
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("wrong", "mistake", "options"), CASES, ids=lambda one: getattr(one, "__name__", ""))
 def test_the_line_of_the_step(wrong, mistake, options):
     report = report_of(wrong, **options)

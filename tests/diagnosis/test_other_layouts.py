@@ -7,6 +7,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(8)
+
 HEADS, HEAD_DIM, D = 3, 4, 12
 NOISE = torch.Generator().manual_seed(0)
 X, IMAGE = torch.randn(2, 6, D, generator=NOISE), torch.randn(2, 5, 6, 6, generator=NOISE)
@@ -391,7 +393,6 @@ class Frames(Base):
         return self.attend(rows, rows)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("count", "lead", "most"), [(8, 0, 99), (8, 0, 8), (9, 1, 99), (17, 1, 17)])
 def test_multiples_of_a_number_of_frames_are_no_fixed_length(count, lead, most):
     x = torch.randn(2, count, D, generator=torch.Generator().manual_seed(2))

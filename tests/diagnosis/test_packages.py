@@ -7,6 +7,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(3)
+
 HEADS, HEAD_DIM, D = 3, 4, 12
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
 
@@ -136,7 +138,6 @@ def test_learned_rows_that_are_added_again_are_no_dead_parameter(mistake, found)
     assert report.mistakes == found and len(report.attentions) == 2, report
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("mistake", "found"), [("", ()), ("scale", ("wrong-scale",))])
 @pytest.mark.parametrize("num_rows", [1, 2, 3])
 def test_learned_rows_may_be_as_many_as_samples(num_rows, mistake, found):

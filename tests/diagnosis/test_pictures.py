@@ -14,6 +14,8 @@ from course_lib.diagnosis import diagnose
 from tests.diagnosis.bank.score import cases, examined
 from tools.book.mistake_code import read_example, run_example
 
+pytestmark = pytest.mark.one_in(8)
+
 X = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
 SHOWN = {
     "mask-discarded": "Your head 0 and attention differ most",
@@ -27,7 +29,6 @@ SHOWN = {
 }
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mistake", SHOWN)
 def test_a_mistake_is_drawn(mistake):
     report = examined(next(case for case in cases() if case.mistake == mistake)).report
@@ -85,7 +86,6 @@ COMPARED = [
 ]
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mistake", COMPARED)
 def test_the_intended_weights_are_those_of_the_mended_code(mistake, monkeypatch):
     drawn = []

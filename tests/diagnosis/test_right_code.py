@@ -12,6 +12,8 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(8)
+
 BATCH, TOKENS, HEADS, HEAD_DIM = 2, 5, 3, 4
 D_IN = HEADS * HEAD_DIM
 X = torch.randn(BATCH, TOKENS, D_IN, generator=torch.Generator().manual_seed(0))
@@ -268,7 +270,6 @@ class Optional(TakesMask):
         return super().forward(x, mask=attention_mask)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("hidden", MASKED.values(), ids=MASKED.keys())
 def test_an_optional_mask_is_offered_before_anything_is_said(hidden):
     report = diagnose(Optional(hidden=hidden), X, num_heads=HEADS)
@@ -583,7 +584,6 @@ def context_of(count):
     return torch.randn(BATCH, count, 10, generator=torch.Generator().manual_seed(3))
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", [1, 3, TOKENS, TOKENS + 1, 2 * TOKENS, 11])
 def test_a_context_of_its_own_length(count):
     assert mistakes(Cross(), context=context_of(count)) == ()

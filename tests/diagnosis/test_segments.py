@@ -7,6 +7,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(4)
+
 D, HEADS = 12, 3
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
 
@@ -46,7 +48,6 @@ def two_layers(norm):
     return run
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("mistake", "layer", "norm"),
     [("", None, True), ("missing-scale", 0, False), ("no-causal-mask", 1, True), ("merge-without-transpose", 1, False)],
@@ -185,7 +186,6 @@ class FewerKeys(nn.Module):
         return merged if self.mistake == "output-projection-missing" else self.out(merged)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "mistake", ["", "missing-scale", "softmax-wrong-axis", "merge-without-transpose", "output-projection-missing"]
 )

@@ -15,6 +15,8 @@ from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.tracing import trace_run
 from tests.diagnosis.bank import score
 
+pytestmark = pytest.mark.one_in(8)
+
 D, HEADS, VOCABULARY = 12, 3, 19
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
 IDS = torch.randint(VOCABULARY, (2, 6), generator=torch.Generator().manual_seed(0))
@@ -85,7 +87,6 @@ def planted(file, mistake):
 PLACES = [(*one, place) for at, one in enumerate(PLANTED) for place in range(3) if place != at % 3]
 
 
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("file", "mistake", "position"), PLACES, ids=[f"{one[1]}-{one[2]}" for one in PLACES])
 def test_a_mistake_is_found_wherever_it_is(file, mistake, position):
     wrong, x, options, lines = planted(file, mistake)
@@ -106,7 +107,6 @@ RIGHT = {
 }
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("make", "count"), [*zip(RIGHT.values(), (2, 2, 2, 3), strict=True)], ids=[*RIGHT])
 def test_right_models_are_healthy(make, count):
     report = diagnose(nn.Sequential(*(Block(make()) for _ in range(count))), X)
@@ -343,7 +343,6 @@ class WithPositions(nn.Module):
         return x + (found.transpose(0, 1) if self.tokens_first else found)
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize("tokens_first", [False, True])
 @pytest.mark.parametrize("mistake", ["", "missing-scale", "softmax-wrong-axis", "output-projection-missing"])
 def test_a_mistake_in_cross_attention_is_found(mistake, tokens_first):
@@ -401,7 +400,6 @@ class DecoderLayer(nn.Module):
         return x + self.of_context(self.norm(x), context, torch.zeros_like(hidden[:1, :1]))
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("code", "where", "mistake"),
     [

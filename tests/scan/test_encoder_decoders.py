@@ -7,6 +7,8 @@ from torch import nn
 from course_lib.command import main
 from course_lib.scan import scan
 
+pytestmark = pytest.mark.one_in(8)
+
 IDS = torch.randint(3, 40, (2, 9), generator=torch.Generator().manual_seed(1))
 SOURCE = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(2))
 
@@ -154,7 +156,6 @@ def test_an_encoder_that_fails_says_why():
     assert (inside.status, "IndexError" in inside.said) == ("not examined", True), inside
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("mistake", "path", "named"),
     [

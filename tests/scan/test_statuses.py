@@ -8,6 +8,8 @@ from course_lib.diagnosis import diagnose
 from course_lib.scan import scan
 from tests.diagnosis.cached_code import CONVENTIONS, HEADS, WIDTH, Checked, Objects, Returned
 
+pytestmark = pytest.mark.one_in(5)
+
 X = torch.randn(2, 7, WIDTH, generator=torch.Generator().manual_seed(3))
 
 
@@ -124,7 +126,6 @@ CASES = {
 }
 
 
-@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", CASES)
 def test_the_doctor_and_the_scan_agree(name):
     kind, given, told, status = CASES[name]
@@ -135,7 +136,6 @@ def test_the_doctor_and_the_scan_agree(name):
     assert report.exit_status == status, report
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("made", [False, True])
 @pytest.mark.parametrize("mistake", ["", "top left"])
 def test_a_cache_that_is_returned_is_handed_to_the_next_piece(mistake, made):
