@@ -195,6 +195,7 @@ def has_cpp_compiler():
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_cpp_compiler(), reason="torch.compile's own backend needs a C++ compiler, none is here")
 @pytest.mark.skipif(" " in torch.__file__, reason="torch.compile's own backend does not quote a folder with a space")
 def test_compiles_to_machine_code(fresh_compiler):
@@ -323,6 +324,7 @@ def test_the_pretence_notices_a_mask_left_on_the_cpu(pretended_cuda):
         scores.masked_fill(torch.ones(5, 5, dtype=torch.bool), 0.0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
 def test_on_pretended_cuda_every_mask_is_built_where_x_is(name, kernel, dtype, pretended_cuda):
@@ -339,6 +341,7 @@ def test_on_pretended_cuda_every_mask_is_built_where_x_is(name, kernel, dtype, p
         assert module(x, return_weights=True)[1].device.type == "cuda"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize(("name", "kernel"), IN_THE_WILD)
 def test_on_pretended_cuda_with_a_cache(name, kernel, dtype, pretended_cuda):

@@ -21,6 +21,7 @@ def test_sentences_start_small_or_named_and_end_with_a_full_stop():
     assert all(refusal.sentence.endswith(".") and "\n" not in refusal.sentence for refusal in REFUSALS)
 
 
+@pytest.mark.slow
 def test_refused_under_python_O_too():
     script = Path(__file__).with_name("error_cases.py")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

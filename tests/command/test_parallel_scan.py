@@ -42,6 +42,7 @@ def scanned(capsys, targets, jobs):
     return status, json.loads(out), err
 
 
+@pytest.mark.slow
 def test_two_processes_say_what_one_says(file, capsys):
     targets = [f"{file}:{name}" for name in ("Right", "Wrong", "Right")]
     one, two = scanned(capsys, targets, 1), scanned(capsys, targets, 2)

@@ -13,6 +13,8 @@ from tests.pictures.picture_checks import check_picture
 
 from .test_recipes import X, modules, weights_of
 
+pytestmark = pytest.mark.one_in(5)
+
 WITHOUT_LAYOUT = (EinsumParameters,)  # einsum does it all underneath
 
 CASES = [(style, "multi-head") for style in (*OWN_HEADS, *SHARED_HEADS)]

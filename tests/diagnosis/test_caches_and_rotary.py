@@ -22,6 +22,8 @@ from course_lib.attention.rotary import rows_at_positions
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(8)
+
 BATCH, TOKENS, D_IN, HEADS, HEAD_DIM = 2, 6, 11, 4, 6
 D_OUT, PROMPT = HEADS * HEAD_DIM, 3
 

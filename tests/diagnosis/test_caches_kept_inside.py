@@ -9,6 +9,8 @@ from course_lib.diagnosis import diagnose
 from course_lib.scan import scan
 from tests.diagnosis.cached_code import HEADS, WIDTH, Cached, Returned
 
+pytestmark = pytest.mark.one_in(4)
+
 X = torch.randn(2, 6, WIDTH, generator=torch.Generator().manual_seed(3))
 CONTEXT = torch.randn(2, 7, WIDTH, generator=torch.Generator().manual_seed(4))
 

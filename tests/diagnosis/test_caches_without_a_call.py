@@ -7,6 +7,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.cached_code import CONVENTIONS, HEADS, WIDTH, Cached, Checked, Filled, Flagged, Objects, Returned
 
+pytestmark = pytest.mark.one_in(8)
+
 X = torch.randn(2, 6, WIDTH, generator=torch.Generator().manual_seed(3))
 NAMED = {"top left": "causal-top-left", "window lost": "window-lost-in-decode", "restart": "positions-restart-in-cache"}
 
@@ -64,6 +66,7 @@ def test_an_object_is_a_cache_by_what_it_stores(by, mistake, status, monkeypatch
     assert (report.exit_status, bool(report.not_run)) == (status, status == 2), report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [1, 2, 12])
 def test_few_and_many_tokens_show_a_cache(tokens):
     x = torch.randn(1, tokens, WIDTH, generator=torch.Generator().manual_seed(4))

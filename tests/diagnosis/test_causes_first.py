@@ -10,6 +10,8 @@ from torch.nn import functional as F
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(4)
+
 BATCH, TOKENS, HEADS, HEAD_DIM, PROMPT, SLOTS = 2, 6, 3, 4, 3, 8
 WIDTH, CONTEXT, CONTEXT_TOKENS = HEADS * HEAD_DIM, 7, 5
 

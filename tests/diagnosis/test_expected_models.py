@@ -7,6 +7,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(2)
+
 HEADS, HEAD_DIM, D, VOCABULARY = 3, 4, 12, 17
 IDS = torch.randint(VOCABULARY, (2, 7), generator=torch.Generator().manual_seed(0))
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(1))

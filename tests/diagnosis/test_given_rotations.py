@@ -84,6 +84,7 @@ def token_by_token(module, x):
     return torch.cat(rows, dim=1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("code", "mistake", "call"),
     [

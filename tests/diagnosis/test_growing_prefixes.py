@@ -6,6 +6,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(5)
+
 
 def turned(x, first):
     positions = torch.arange(first, first + x.shape[-2], dtype=x.dtype, device=x.device)
@@ -73,6 +75,7 @@ def test_a_prefix_that_comes_again_has_its_own_rows():
     assert report.ok, report.in_words()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [False, True])
 def test_rows_of_no_query_that_was_asked_for_are_not_examined(turns):
     torch.manual_seed(1)

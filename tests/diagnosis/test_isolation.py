@@ -14,6 +14,8 @@ from torch import nn
 from course_lib.attention import MultiHeadAttention
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(3)
+
 BATCH, TOKENS, D_IN, HEADS, HEAD_DIM = 2, 5, 11, 3, 7
 
 

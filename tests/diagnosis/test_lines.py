@@ -10,6 +10,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(2)
+
 # ruff: noqa: F841  (a rotation whose result nobody reads is one of the mistakes)
 
 BATCH, TOKENS, HEADS, KV_HEADS, HEAD_DIM = 2, 5, 6, 3, 4

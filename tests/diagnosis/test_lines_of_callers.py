@@ -11,6 +11,8 @@ from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 from tests.diagnosis.test_lines import BATCH, HEAD_DIM, HEADS, TOKENS, WIDTH, Base, Rotary
 
+pytestmark = pytest.mark.one_in(2)
+
 
 def hidden(scores):
     return torch.ones_like(scores, dtype=torch.bool).triu(1)

@@ -11,6 +11,8 @@ from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 from tests.diagnosis.test_lines import BATCH, HEAD_DIM, HEADS, TOKENS, WIDTH, Base
 
+pytestmark = pytest.mark.one_in(2)
+
 # ruff: noqa: F841  (a bias that nobody adds is one of the mistakes)
 
 KEEP = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

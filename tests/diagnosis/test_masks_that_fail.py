@@ -10,6 +10,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(2)
+
 BATCH, TOKENS, HEADS, HEAD_DIM = 3, 6, 4, 5
 WIDTH = HEADS * HEAD_DIM
 KEEP = (torch.arange(TOKENS) < torch.tensor([6, 4, 5])[:, None])[:, None, None]  # three samples of other lengths

@@ -12,6 +12,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(2)
+
 BATCH, TOKENS, HEADS, HEAD_DIM = 3, 6, 3, 4
 WIDTH = HEADS * HEAD_DIM
 X = torch.randn(BATCH, TOKENS, WIDTH, generator=torch.Generator().manual_seed(4))

@@ -7,6 +7,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(8)
+
 HEADS, HEAD_DIM, D = 3, 4, 12
 NOISE = torch.Generator().manual_seed(0)
 X, IMAGE = torch.randn(2, 6, D, generator=NOISE), torch.randn(2, 5, 6, 6, generator=NOISE)
@@ -428,6 +430,7 @@ class OverTimeAndSpace(nn.Module):
         return x + moved.transpose(1, 2).reshape(x.shape) + (x[:1] if self.mixes else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "patches"), [(2, 2), (3, 3)])
 def test_rows_of_parts_of_samples_are_not_said_to_influence_other_samples(batch, patches):
     x = torch.randn(batch, 4 * patches, D, generator=torch.Generator().manual_seed(2))

@@ -7,6 +7,8 @@ from torch import nn
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(3)
+
 HEADS, HEAD_DIM, D = 3, 4, 12
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
 
@@ -159,6 +161,7 @@ class TwoStages(nn.Module):
         return x.unflatten(0, (batch, -1)).transpose(1, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mistake", "found"), [("", ()), ("scale", ("wrong-scale",))])
 def test_what_an_earlier_attention_is_made_of_is_not_dead_in_a_later_one(mistake, found):
     grid = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))

@@ -10,6 +10,8 @@ from course_lib.diagnosis import diagnose
 from course_lib.scan import scan
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(4)
+
 HEADS, D = 3, 12
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
 SEVEN = torch.randn(2, 7, D, generator=torch.Generator().manual_seed(0))

@@ -14,6 +14,8 @@ from course_lib.diagnosis import diagnose
 from tests.diagnosis.bank.score import cases, examined
 from tools.book.mistake_code import read_example, run_example
 
+pytestmark = pytest.mark.one_in(8)
+
 X = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
 SHOWN = {
     "mask-discarded": "Your head 0 and attention differ most",
@@ -94,6 +96,7 @@ def test_the_intended_weights_are_those_of_the_mended_code(mistake, monkeypatch)
     torch.testing.assert_close(drawn[0].float(), weights_of(example.right, example.call), atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_every_comparison_of_the_pages_is_asked():
     pages = [path for path in Path("book/mistakes").glob("*.py") if path.stem not in COMPARED]
     for path in pages:

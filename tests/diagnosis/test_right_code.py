@@ -12,6 +12,8 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from course_lib.diagnosis import diagnose
 
+pytestmark = pytest.mark.one_in(8)
+
 BATCH, TOKENS, HEADS, HEAD_DIM = 2, 5, 3, 4
 D_IN = HEADS * HEAD_DIM
 X = torch.randn(BATCH, TOKENS, D_IN, generator=torch.Generator().manual_seed(0))

@@ -15,6 +15,8 @@ from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.tracing import trace_run
 from tests.diagnosis.bank import score
 
+pytestmark = pytest.mark.one_in(8)
+
 D, HEADS, VOCABULARY = 12, 3, 19
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
 IDS = torch.randint(VOCABULARY, (2, 6), generator=torch.Generator().manual_seed(0))
@@ -144,6 +146,7 @@ def test_one_mistake_in_several_attentions_is_said_once():
 # --- models of other forms ---
 
 
+@pytest.mark.slow
 def test_a_model_takes_token_ids():
     assert diagnose(GPT(attention()), IDS, num_heads=HEADS).ok
     assert diagnose(GPT(attention(), attention()), IDS, num_heads=HEADS).ok
@@ -207,6 +210,7 @@ class EncoderDecoder(nn.Module):
         return self.layers(source, target, tgt_mask=hidden if self.masked else None)
 
 
+@pytest.mark.slow
 def test_only_the_decoder_of_an_encoder_decoder_is_causal():
     def both(module, x):
         return module(x, x)
@@ -239,6 +243,7 @@ def token_by_token(module, x):
     return torch.cat([module(x[:, at : at + 1], caches) for at in range(x.shape[1])], dim=1)
 
 
+@pytest.mark.slow
 def test_steps_of_decoding_are_one_attention_for_each_layer():
     right = diagnose(Cached(attention(), attention()), X, num_heads=HEADS, call=token_by_token)
     assert right.ok and names(right, wrong=False) == ["layers.0", "layers.1"], right

@@ -10,6 +10,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(4)
+
 BATCH, TOKENS, D_IN, HEADS, HEAD_DIM = 2, 5, 11, 3, 7
 D_OUT = HEADS * HEAD_DIM
 

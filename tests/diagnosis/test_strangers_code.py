@@ -10,6 +10,8 @@ from torch import nn
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
+pytestmark = pytest.mark.one_in(6)
+
 HEADS, HEAD_DIM, D = 3, 4, 12
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
 

@@ -443,6 +443,7 @@ def test_two_processes_with_other_modules_and_a_forgotten_sum(two_processes):
     ]
 
 
+@pytest.mark.slow
 def test_two_processes_refuse_with_one_sentence():
     with pytest.raises(ValueError) as error:
         launch(2, "--num-heads", "3")

@@ -43,6 +43,7 @@ def plain(value):
     return (value.source, value.name, plain(value.arguments)) if isinstance(value, FromSource) else value
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_right_answers_pass_on_what_is_drawn(name):
     for seed, answer in enumerate((FUNCTIONS[name].solution, *RIGHT[name])):
@@ -71,6 +72,7 @@ def seeds_for(name, at):
     return sorted({0, *range(at % 4, 20, 4)})
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_known_wrong_answer_has_its_name_on_every_draw(name):
     for at, wrong in enumerate(FUNCTIONS[name].wrong):
@@ -80,6 +82,7 @@ def test_each_known_wrong_answer_has_its_name_on_every_draw(name):
             assert not verdict.passed and verdict.mistake == wrong.mistake, f"seed {seed}, {wrong.equals}: {verdict}"
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in (*SLOW, *TAKE_CODE)])
 def test_a_table_of_the_public_results_does_not_pass(name):
     public = all_calls(name, 0)

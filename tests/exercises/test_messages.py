@@ -34,6 +34,7 @@ def kind(verdict):
     return "exact" if EXACT.search(shown) else "meaning"
 
 
+@pytest.mark.slow
 def test_nearly_all_wrong_answers_are_led_on_and_none_astray():
     verdicts = [(name, ALL[name].judge(LocalAnswer(answer), InputGenerator(0))) for name, answer in WRONG]
     kinds = Counter(kind(verdict) for _, verdict in verdicts)

@@ -12,6 +12,7 @@ from course_lib.exercises.catalogue import SETS
 from course_lib.exercises.drawn_mistakes import WRONG, draw_faulty_module
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("number", range(60))
 def test_the_doctor_finds_the_mistake_that_was_drawn(number):
     patient = draw_faulty_module(number)
@@ -74,6 +75,7 @@ def test_what_is_said_of_a_wrong_name_is_no_claim_that_the_module_confirms(numbe
         assert not quoted or quoted[0] in lines, message
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["missing-scale", "mask-with-zero", "split-without-transpose", "kv-heads-tiled"])
 def test_the_line_for_a_wrong_name_is_quoted(name):
     numbers = (number for number in range(200) if draw_faulty_module(number).mistake != name)

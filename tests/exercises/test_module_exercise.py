@@ -124,12 +124,14 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("name", "code"), LAYOUTS)
 def test_a_layout_of_its_own_is_read(name, code):
     for seed in range(3):
         assert judged(name, code, seed).passed
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "code"), LAYOUTS)
 def test_a_layout_of_its_own_hides_no_mistake(name, code, monkeypatch):
     right = attended
@@ -211,6 +213,7 @@ class NameOnly(nn.Module):
         return torch.ones(*x.shape[:2], self.width, dtype=x.dtype)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("code", [Zeros, Remembers, OwnWeights, PublicSizesOnly, FixedMask, FirstSampleOnly, NameOnly])
 def test_a_trick_does_not_pass(code):
     for seed in range(3):
@@ -228,6 +231,7 @@ class Fickle(Lists):
         return sum(out(attended(q(x), k(x), v(x))) for q, k, v, out in heads)
 
 
+@pytest.mark.slow
 def test_one_reading_must_hold_for_all_inputs():
     verdict = judged("MultiHead", Fickle)
     assert verdict.state == "not passed yet" and verdict.evidence[0].startswith("It was right for MultiHead(")
@@ -448,6 +452,7 @@ STEPS = ALL["CachedAttention"]
 CACHED = {one.__name__: one for one in (*RIGHT["CachedAttention"], *(one for one, *_ in WRONG["CachedAttention"]))}
 
 
+@pytest.mark.slow
 def test_a_cache_is_judged_in_pieces_on_every_seed():
     """The answers take turns with nine seeds, three each; on seed 0 `check` judges all of them elsewhere."""
     for at, one in enumerate(RIGHT["CachedAttention"]):
@@ -464,6 +469,7 @@ def test_the_pieces_of_a_text_are_told():
     assert "nothing in the module" in verdict.hint
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("code", "mistake", "words"),
     [

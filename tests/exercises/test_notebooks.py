@@ -45,6 +45,7 @@ def test_there_is_a_stored_pair_for_each_lesson_with_exercises():
     assert [one.name for one in ALL_SOLUTIONS] == [f"{lesson}_exercises" for lesson in sorted(SETS)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("lesson", ALL_SOLUTIONS + ALL_EXERCISES, ids=lambda lesson: lesson.label)
 def test_a_stored_notebook_is_what_its_exercises_make(lesson):
     pytest.importorskip("nbgrader")

@@ -32,6 +32,7 @@ def test_the_doctor_finds_in_a_patient_what_the_answer_is(name):
     assert found_in(name) == [EXERCISES[name].solution()]
 
 
+@pytest.mark.slow
 def test_the_lesson_shows_no_mistake_of_the_sheet():
     names = {}
     cells = [cell for cell in read_ipynb(LESSON).cells if cell.cell_type == "code"]

@@ -170,6 +170,7 @@ def ids(cases):
     return [f"{one[0]}-{at}" for at, one in enumerate(cases)]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("name", "code"), WRONG, ids=ids(WRONG))
 def test_a_wrong_answer_is_refused_on_every_seed_with_a_question(name, code):
     for seed in range(3):
@@ -177,6 +178,7 @@ def test_a_wrong_answer_is_refused_on_every_seed_with_a_question(name, code):
         assert verdict.state == "not passed yet" and verdict.hint, (seed, verdict)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "code"), RIGHT, ids=ids(RIGHT))
 def test_a_right_answer_passes_on_every_seed(name, code):
     for seed in range(3):

@@ -70,6 +70,7 @@ def test_a_word_without_quotes_is_taken_for_the_word_and_nothing_else_is_changed
     assert run("1 / 0")[1] == "ZeroDivisionError"
 
 
+@pytest.mark.slow
 def test_plain_python_is_left_alone():
     code = f"{IMPORT}\nimport sys\nassert 'IPython' not in sys.modules\nguess = no\npredict(guess, True)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -81,6 +81,7 @@ def passed(sandboxes, *cells):
     return {name for name, mark in zip(POINTS, graded.marks, strict=True) if mark.verdict.passed}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_who_attacks_earns_nothing_by_it(attack, sandboxes):
     before, answer = HOSTILE[attack]
@@ -93,6 +94,7 @@ OWN_LOSS = "reads what was sent ahead", "closes every file", "answers ahead of t
 WHOLE = [one for one in HOSTILE if one not in OWN_LOSS and "place of" not in one]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("attack", WHOLE)
 def test_one_wrong_answer_costs_no_other(attack, sandboxes):
     """What a call leaves behind when nobody waits for the rest: the other exercises keep their points."""

@@ -81,6 +81,7 @@ def grading(folder, *options):
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_is_graded_twice(class_):
     folder, points = class_
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -9,6 +9,8 @@ import torch
 from course_lib.pictures import compare
 from course_lib.pictures.weights import pattern_drawing
 
+pytestmark = pytest.mark.one_in(6)
+
 WORDS = ("Dream", "big", "and")
 A = torch.tensor([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.2, 0.3, 0.5]])
 B = torch.tensor([[1.0, 0.0, 0.0], [0.37, 0.63, 0.0], [0.2, 0.301, 0.499]])

@@ -56,6 +56,7 @@ def test_recording_within_a_transform_is_refused():
         torch.vmap(lambda x: record(torch.sin, x).output)(X)
 
 
+@pytest.mark.slow
 def test_a_compiled_function_inside_is_refused_without_a_warning():
     code = """
 import torch

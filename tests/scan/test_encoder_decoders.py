@@ -7,6 +7,8 @@ from torch import nn
 from course_lib.command import main
 from course_lib.scan import scan
 
+pytestmark = pytest.mark.one_in(8)
+
 IDS = torch.randint(3, 40, (2, 9), generator=torch.Generator().manual_seed(1))
 SOURCE = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(2))
 
@@ -185,6 +187,7 @@ def test_a_context_that_is_not_read_is_said():
     assert (outcome.status, outcome.said) == ("remark", "another context changes no output")
 
 
+@pytest.mark.slow
 def test_a_module_of_pytorch_takes_its_masks_by_a_call():
     model = nn.Transformer(12, 3, 1, 1, 24, dropout=0.1, batch_first=True)
 
@@ -228,6 +231,7 @@ def test_a_bad_context_gets_one_sentence(context, error, words):
         scan(Translator(), IDS, context=context)
 
 
+@pytest.mark.slow
 def test_a_family_with_an_encoder_is_scanned_with_both_sides():
     pytest.importorskip("transformers")
     from course_lib.scan import families, tiny_context, tiny_model

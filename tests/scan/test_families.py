@@ -28,6 +28,7 @@ EVERY = bool(os.environ.get("SCAN_FAMILIES"))
 IDS = torch.randint(3, 93, (2, 9), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", CONTROLS if EVERY else ["gpt2", "llama", "gemma2"])
 def test_nothing_is_wrong_with_a_control(family):
     report = scan(tiny_model(family), IDS)
@@ -35,6 +36,7 @@ def test_nothing_is_wrong_with_a_control(family):
     assert sum(one.status == "agrees" for one in report.outcomes) >= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", SEE_THE_FUTURE if EVERY else ["doge", "roformer"])
 def test_the_families_that_see_the_future_are_found(family):
     report = scan(tiny_model(family), IDS)
@@ -94,6 +96,7 @@ def test_families_are_named_and_refused_in_words():
         tiny_model("blt")
 
 
+@pytest.mark.slow
 def test_a_family_whose_layers_have_names_of_their_own_is_small_and_of_one_sample():
     model = tiny_model("prophetnet")  # 12 layers if nobody says how many
     assert model.config.num_decoder_layers == 2

@@ -21,7 +21,9 @@ from .run import choose_lessons
 APART = ("--ignore=tests/browser", "--ignore=tests/machines")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 MOST_NAMED = 40  # failed tests of a row
-TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
+TWICE = (
+    "Each cell is checked twice in one kernel, as when Run All is pressed two times; what trains or measures runs once."
+)
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
 NO_BROWSER = "The book and JupyterLab were not opened in a browser: make test-all does that, with Chromium installed."
@@ -63,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         notes += [] if shutil.which("bwrap") else [NO_SANDBOX]
     if not (alone or args.library_only):
         gpu = sees_gpu()
-        rows += check_lessons(root, lessons, args.workers, gpu)
-        notes = [TWICE, *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
+        rows += check_lessons(root, lessons, args.workers, gpu, all_twice=args.browser)
+        notes = [*[TWICE] * (not args.browser), *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
     if args.sandbox_only:
         rows.append(check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers))
     if args.every_page:
@@ -85,14 +87,14 @@ def check_tests(root: Path, name: str, arguments: list[str], workers: int, distr
     return name, "", run_pytest(root, [*arguments, "-q", "--no-header", *parallel], workers).total()
 
 
-def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool) -> list[Row]:
+def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool, *, all_twice: bool = False) -> list[Row]:
     """Run nbval on the lessons with each kernel; return the table's rows."""
     if not lessons:
         return [("no lesson was found", "", Tally(failed=1))]
     ensure_kernels(gpu=gpu)
     rows: list[Row] = []
     for kernel in ("attention-cpu", "attention-cuda") if gpu else ("attention-cpu",):
-        done = run_pytest(root, lesson_arguments(lessons, kernel, workers), workers)
+        done = run_pytest(root, lesson_arguments(lessons, kernel, workers, all_twice=all_twice), workers)
         for lesson in lessons:
             tally = done.files.get(lesson.label, Tally())
             tally.failed += tally.skipped  # nbval marks what follows a dead kernel as expected to fail

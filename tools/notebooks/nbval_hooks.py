@@ -1,6 +1,7 @@
 """Make nbval compare as the course does: a last digit may differ, a picture may not be missing.
 
 With `--twice` all cells run a second time in the same kernel, as Run All does, and must give the same outputs again.
+Cells whose outputs are not compared, because they train or measure, do so only with `--all-twice`.
 
 The root's `conftest.py` loads these hooks; outside of the repository `pytest -p tools.notebooks.nbval_hooks` does.
 """
@@ -19,8 +20,9 @@ SECOND_PASS = ", second pass"  # appended to the name of a cell that is run agai
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option `--twice`."""
+    """Add the options of the second pass."""
     parser.addoption("--twice", action="store_true", help="run each notebook's cells a second time in the same kernel")
+    parser.addoption("--all-twice", action="store_true", help="those that train or measure, too")
 
 
 def pytest_configure() -> None:
@@ -30,10 +32,12 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: Any) -> Generator[None, Any, Any]:
-    """With `--twice`, append all cells of a notebook a second time."""
+    """With `--twice`, append the cells of a notebook a second time."""
     report = yield
-    if collector.config.option.twice and type(collector).__name__ == "IPyNbFile":
-        report.result = [*report.result, *map(_second_pass, report.result)]
+    option = collector.config.option
+    if option.twice and type(collector).__name__ == "IPyNbFile":
+        again = (one for one in report.result if option.all_twice or _is_compared(one.cell))
+        report.result = [*report.result, *map(_second_pass, again)]
     return report
 
 
@@ -55,6 +59,10 @@ def pytest_itemcollected(item: Any) -> None:
         return compare_by_nbval(test, ref, skip_compare)
 
     item.sanitize, item.compare_outputs = sanitize, compare_outputs
+
+
+def _is_compared(cell: Any) -> bool:
+    return "nbval-ignore-output" not in cell.metadata.get("tags", ())
 
 
 def _second_pass(cell: Any) -> Any:

@@ -43,6 +43,7 @@ def test_no_line_of_code_is_cut_off(mistake):
     assert list(wide_lines("\n".join((example.wrong, example.right, example.call)))) == []
 
 
+@pytest.mark.slow
 def test_pages_are_the_same_each_time(tmp_path, monkeypatch):
     only(monkeypatch, "mask-discarded", "merge-without-transpose", "dropout-at-eval")
     for folder in (tmp_path / "first", tmp_path / "again"):

@@ -20,6 +20,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", PREVIEWS)
 def test_a_preview_is_small_and_full(folder, kind):
     path = folder / f"{kind}.png"

@@ -1,5 +1,6 @@
 """A learner presses Run All twice in one kernel: the second pass, too, must give what is stored."""
 
+import pytest
 from nbformat.v4 import new_output
 
 from tools.notebooks.check import lesson_arguments, run_pytest
@@ -17,6 +18,13 @@ print(passes)
 print("before")
 display("between")
 print("behind")
+"""
+TRAINS = """\
+# %% tags=["trained", "nbval-ignore-output"]
+steps = globals().get("steps", 0) + 1
+
+# %%
+print(steps)
 """
 NEVER_ENDS = """\
 # %%
@@ -45,6 +53,7 @@ OUTPUTS = {
     ],
     'print("begun")': [printed("begun\n")],
     "print(2)": [printed("2\n")],
+    "print(steps)": [printed("1\n")],
 }
 
 
@@ -72,3 +81,11 @@ def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path)
     assert run.files["01_never_ends"].failures == ["Cell 1"]
     assert run.files["01_never_ends"].skipped == 3, "the second pass ran though the first had no end"
     assert (tmp_path / "started").read_text(encoding="utf-8") == "once ", "the second pass waited for the timeout again"
+
+
+@pytest.mark.parametrize(("all_twice", "failures", "passed"), [(False, [], 3), (True, ["Cell 1, second pass"], 3)])
+def test_what_is_not_compared_runs_once_unless_it_is_asked_for(all_twice, failures, passed, tmp_path):
+    trains = store("00_trains", TRAINS, tmp_path)
+    arguments = lesson_arguments([trains], "python3", workers=1, all_twice=all_twice)
+    run = run_pytest(tmp_path, ["-p", "tools.notebooks.nbval_hooks", *arguments])
+    assert (run.files["00_trains"].failures, run.files["00_trains"].passed) == (failures, passed)
