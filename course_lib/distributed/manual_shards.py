@@ -77,7 +77,7 @@ def assign_heads(device: int, num_devices: int, num_heads: int, num_kv_heads: in
 def shard(module: Form, device: int, num_devices: int) -> Form:
     """One device's part of a module: an ordinary, smaller module of the same form.
 
-        q_proj, k_proj, v_proj: the rows of the device's heads;  out_proj: the columns of its heads
+        q_proj, k_proj, v_proj, sink_logits: the rows of the device's heads;  out_proj: the columns of its heads
         whole(x) = shard(whole, 0, n)(x) + ... + shard(whole, n - 1, n)(x)
 
     The bias of out_proj must be added once, so device 0 has it; on the others it is zero and is not trained.
@@ -107,6 +107,7 @@ def shard(module: Form, device: int, num_devices: int) -> Form:
     part.k_proj = _part(module.k_proj, rows=_slice_of(kv_heads, module.head_dim))
     part.v_proj = _part(module.v_proj, rows=_slice_of(kv_heads, module.value_dim))
     part.out_proj = _part(output_projection(module), columns=_slice_of(heads, module.value_dim))
+    keep_own_sinks(part, heads)
     if part.out_proj.bias is not None and device > 0:  # the outputs are added up, so only one may hold the bias
         part.out_proj.bias.requires_grad_(False).zero_()
     return part
@@ -122,6 +123,12 @@ def count_heads(module: Splittable) -> tuple[int, int]:
         )
     output_projection(module)
     return module.num_heads, module.k_proj.out_features // module.head_dim
+
+
+def keep_own_sinks(module: Splittable, heads: range) -> None:
+    """Keep of the module's learned sinks, if it has any, those of a device's query heads."""
+    if isinstance(module, LlamaAttention) and module.sink_logits is not None:
+        module.sink_logits.data = module.sink_logits.data[_slice_of(heads, 1)].clone()
 
 
 def output_projection(module: Splittable) -> nn.Linear:

@@ -10,7 +10,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInpu
 
 from course_lib.attention import check_divisible
 
-from .manual_shards import Form, count_heads
+from .manual_shards import Form, assign_heads, count_heads, keep_own_sinks
 
 
 def place_on_mesh(module: Form, mesh: DeviceMesh) -> Form:
@@ -18,8 +18,8 @@ def place_on_mesh(module: Form, mesh: DeviceMesh) -> Form:
 
     `ColwiseParallel` splits W by columns, which are the *rows* of an `nn.Linear`'s weight; `RowwiseParallel` splits by
     rows, which are its columns, and adds up the outputs of the devices. Between the two each device sees ordinary
-    tensors of its own heads, so the module must know how many these are. A single kv head can't be split: each device
-    keeps it whole.
+    tensors of its own heads, so the module must know how many these are, and has the learned sinks of no others. A
+    single kv head can't be split: each device keeps it whole.
 
     Args:
         module: a `MultiHeadAttention`, `GroupedQueryAttention`, `MultiQueryAttention` or `LlamaAttention`, with the
@@ -49,6 +49,7 @@ def place_on_mesh(module: Form, mesh: DeviceMesh) -> Form:
     same_x = PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Replicate())
     parallelize_module(module, mesh, same_x)  # once for the module, so that the gradient of x is added up once
 
+    keep_own_sinks(module, assign_heads(mesh.get_local_rank(), num_devices, num_heads, num_kv_heads).heads)
     module.num_heads = num_heads // num_devices  # the sizes that view and the cache need
     module.num_kv_heads = max(1, num_kv_heads // num_devices)
     return module

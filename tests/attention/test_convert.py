@@ -230,11 +230,12 @@ def test_dtype_mode_and_frozenness_are_kept(name):
     make, convert = CONVERSIONS[name]
     for dtype in (torch.float64, torch.bfloat16):
         for training in (True, False):
-            for trainable in (True, False):
-                module = make().to(dtype).train(training).requires_grad_(trainable)
+            for frozen in ("nothing", "one weight", "everything"):
+                module = make().to(dtype).train(training).requires_grad_(frozen != "everything")
+                next(module.parameters()).requires_grad_(frozen == "nothing")
                 converted = convert(module)
                 assert {parameter.dtype for parameter in converted.parameters()} == {dtype}
-                assert {parameter.requires_grad for parameter in converted.parameters()} == {trainable}
+                assert {parameter.requires_grad for parameter in converted.parameters()} == {frozen != "everything"}
                 assert {each.training for each in converted.modules()} == {training}
                 assert {parameter.device.type for parameter in converted.parameters()} == {"cpu"}
 

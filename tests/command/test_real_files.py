@@ -1,5 +1,6 @@
 """Real files: packages that are missing, files that train on import, notebooks, several targets, set-up files."""
 
+import ast
 import json
 import sys
 import textwrap
@@ -7,6 +8,7 @@ import textwrap
 import pytest
 
 from course_lib.command import main
+from course_lib.command.target.notebook import cells
 
 HEAD = """\
 import math
@@ -340,6 +342,16 @@ def test_a_notebook(doctor, write, tmp_path):
     assert "built as Unscaled(d_in=24, head_dim=4), a guess: give --args for your own" in said
 
 
+@pytest.mark.parametrize(
+    ("magic", "runs_python"),
+    [("%%time", True), ("%%timeit -n 1", True), ("%%capture", True), ("%%capture out", True), ("%%bash", False),
+     ("%%timeless", False), ("%%html", False), ("%%javascript", False), ("%%writefile head.py", False)],
+)  # fmt: skip
+def test_a_cell_is_read_if_its_magic_runs_it_as_python(write, magic, runs_python):
+    ((_, tree),) = cells(write("lesson.ipynb", notebook(("code", f"{magic}\nimport torch\n"))))
+    assert any(isinstance(one, ast.Import) for one in tree.body) == runs_python
+
+
 LOCALS = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        _, num_tokens, _ = x.shape", 1)
 
 
@@ -598,12 +610,12 @@ def test_annotations_do_not_get_into_the_data(doctor, write):
 
 def test_annotations_and_sarif_are_relative_to_the_repository(doctor, write, tmp_path, monkeypatch):
     (tmp_path / ".git").mkdir()
-    write("deep/model.py", HEAD)
+    write("deep, 50% done/model.py", HEAD)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     words = (
-        "../deep/model.py:Unscaled",
-        "../deep/model.py:NoSuch",
+        "../deep, 50% done/model.py:Unscaled",
+        "../deep, 50% done/model.py:NoSuch",
         "--args",
         "11, 7",
         "--github",
@@ -613,14 +625,16 @@ def test_annotations_and_sarif_are_relative_to_the_repository(doctor, write, tmp
     status, shown, _ = doctor(*words)
     line = HEAD.splitlines().index("class Unscaled(Head):") + 4
     first, second = [one for one in shown.splitlines() if one.startswith("::")]
-    assert status == 1 and first.startswith(f"::error file=deep/model.py,line={line},title=Unscaled%3A missing-scale::")
-    assert second.startswith("::warning file=deep/model.py,line=1,title=course doctor::../deep/model.py has no NoSuch")
+    where = "file=deep%2C 50%25 done/model.py"
+    assert status == 1 and first.startswith(f"::error {where},line={line},title=Unscaled%3A missing-scale::")
+    said = "../deep, 50%25 done/model.py has no NoSuch"
+    assert second.startswith(f"::warning {where},line=1,title=course doctor::{said}")
     log = json.loads((tmp_path / "elsewhere" / "out.sarif").read_text(encoding="utf-8"))
     (run,) = log["runs"]
     (found,) = run["results"]
     assert log["version"] == "2.1.0" and found["ruleId"] == "missing-scale" and found["level"] == "error"
     place = found["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": "deep/model.py"}, "region": {"startLine": line}}
+    assert place == {"artifactLocation": {"uri": "deep%2C%2050%25%20done/model.py"}, "region": {"startLine": line}}
     (rule,) = run["tool"]["driver"]["rules"]
     assert rule["id"] == "missing-scale" and rule["helpUri"].endswith("/mistakes/missing-scale.html")
     (failed,) = run["invocations"][0]["toolExecutionNotifications"]

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
@@ -57,6 +58,35 @@ class FillsWithTen(Attention):
 class ChoosesTen(Attention):
     def hide(self, scores):
         return torch.where(later(scores), -10.0, scores)  # wrong
+
+
+class FillsWithTenByName(Attention):
+    def hide(self, scores):
+        low = -10.0  # wrong
+        hidden = later(scores)
+        return scores.masked_fill(hidden, value=low)
+
+
+class AddsMinusTen(Attention):
+    def hide(self, scores):
+        return scores + later(scores).to(scores) * -10.0  # wrong
+
+
+class SubtractsTen(Attention):
+    def hide(self, scores):
+        return scores - later(scores).to(scores) * 10.0  # wrong
+
+
+class FlagByName(Attention):
+    def forward(self, x):
+        merged = F.scaled_dot_product_attention(*self.heads(x), is_causal=True)  # wrong
+        return self.linear(merged.transpose(1, 2).flatten(2))
+
+
+class FlagByPosition(Attention):
+    def forward(self, x):
+        merged = F.scaled_dot_product_attention(*self.heads(x), None, 0.0, True)  # wrong
+        return self.linear(merged.transpose(1, 2).flatten(2))
 
 
 class ChoosesZero(Attention):
@@ -208,7 +238,9 @@ class BlocksWithoutReturn(nn.Module):
 @pytest.mark.parametrize(
     ("wrong", "mistake", "options"),
     [
-        (FillsWithTen, "mask-scaled", {}), (ChoosesTen, "mask-scaled", {}),
+        (FillsWithTen, "mask-scaled", {}), (FillsWithTenByName, "mask-scaled", {}), (ChoosesTen, "mask-scaled", {}),
+        (AddsMinusTen, "mask-scaled", {}), (SubtractsTen, "mask-scaled", {}),
+        (FlagByName, "is-causal-with-mask", {"window": 2}), (FlagByPosition, "is-causal-with-mask", {"window": 2}),
         (ChoosesZero, "mask-with-zero", {"keep": KEEP[:, None, None], "causal": False}),
         (ThrowsTheProjectionAway, "output-projection-missing", {}), (NamesTheNormedInVain, "value-unused", {}),
         (KeysOfTheValues, "scores-from-values", {}), (FirstNormTwice, "dead-parameter", {}),

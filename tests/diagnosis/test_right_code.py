@@ -647,11 +647,12 @@ def test_a_reference_that_can_not_be_run():
 
 
 class Narrowing(nn.Module):
-    """Eight heads' results are wider than the tokens; `d_out` is that width."""
+    """Eight heads' results are wider than the tokens; `d_out` is that width, and every cap is switched off."""
 
     def __init__(self, d_in, num_heads, head_dim):
         super().__init__()
         self.num_heads, self.d_out = num_heads, num_heads * head_dim
+        self.softcap, self.logit_cap, self.soft_cap, self.attn_softcap = 0.0, 0, None, False
         self.qkv = nn.Linear(d_in, 3 * self.d_out)
         self.out_proj = nn.Linear(self.d_out, d_in)
 

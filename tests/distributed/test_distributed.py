@@ -86,8 +86,11 @@ def test_shards_add_up_to_the_loop_reference(name, bias, num_devices):
     assert held == [sum(parameter.numel() for parameter in whole.q_proj.parameters()) // num_devices] * num_devices
 
 
-def test_shards_of_llama_add_up_and_keep_a_cache_each():
-    whole = LlamaAttention(20, 6, num_kv_heads=3, head_dim=4).double()
+@pytest.mark.parametrize("learned_sinks", [False, True])
+def test_shards_of_llama_add_up_and_keep_a_cache_each(learned_sinks):
+    whole = LlamaAttention(20, 6, num_kv_heads=3, head_dim=4, learned_sinks=learned_sinks).double()
+    if learned_sinks:
+        torch.nn.init.normal_(whole.sink_logits)
     x = torch.randn(2, 7, 20, dtype=torch.float64)
     expected = whole(x)
     parts = [shard(whole, device, 3) for device in range(3)]
@@ -363,7 +366,8 @@ def off(whole, x, mesh):
         output.square().sum().backward()
     pairs = [outputs, [each.grad for each in inputs]]
     for one, two in zip(whole.parameters(), part.parameters()):
-        pairs.append([one.grad, two.grad.full_tensor() if hasattr(two.grad, "full_tensor") else two.grad])
+        own = one.grad if one.shape == two.shape else one.grad.chunk(2)[dist.get_rank()]
+        pairs.append([own, two.grad.full_tensor() if hasattr(two.grad, "full_tensor") else two.grad])
     return max((one - two).abs().max().item() for one, two in pairs)
 
 with process_group() as device:
@@ -379,8 +383,11 @@ with process_group() as device:
         "bias, own widths": MultiHeadAttention(12, 9, 4, bias=True, d_qk=8, d_v=20, causal=False),
         "fused": MultiHeadAttention(12, 8, 4, kernel="fused"),
         "llama": LlamaAttention(12, 4, num_kv_heads=2, head_dim=6),
+        "learned sinks": LlamaAttention(12, 4, num_kv_heads=2, head_dim=6, learned_sinks=True),
         "one kv head, bias": MultiQueryAttention(12, 8, 4, bias=True),
     }.items():
+        if name == "learned sinks":
+            torch.nn.init.normal_(module.sink_logits)
         found[name] = off(module.double().to(device), x, mesh)
     torch.Tensor.register_hook = lambda *given: None
     lines, same = compare(MultiQueryAttention(12, 8, 4).double().to(device), x, mesh)
@@ -437,6 +444,7 @@ def test_two_processes_with_other_modules_and_a_forgotten_sum(two_processes):
         "bias, own widths True",
         "fused True",
         "llama True",
+        "learned sinks True",
         "one kv head, bias True",
         "forgotten: False as one process     output True, gradient of x True, gradients of weights False, "
         "cached decoding True",

@@ -189,14 +189,6 @@ def test_a_verdict_says_in_words_what_its_colour_says():
         assert re.findall("color|background", page) == [], "the words take the page's own colours"
 
 
-def test_a_verdict_escapes_what_it_quotes():
-    def attention(queries, keys, values):
-        raise ValueError("<b>bold</b> `tick")
-
-    html = check("attention", attention)._repr_html_()
-    assert "<b>" not in html and "&lt;b&gt;" in html
-
-
 def test_progress_counts_what_was_checked(kernel):
     assert repr(progress()) == "No exercise was checked yet."
     check("split_heads", lambda x, num_heads: x.unflatten(2, (num_heads, -1)).permute(1, 2, 0, 3))

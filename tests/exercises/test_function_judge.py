@@ -5,6 +5,7 @@ import torch
 
 from course_lib.exercises import ALL, InputGenerator, LocalAnswer
 from course_lib.exercises.differences import Expected, difference
+from course_lib.exercises.factors import constant_factor
 from course_lib.exercises.relations import relation
 
 from .written_answers import functions
@@ -133,3 +134,17 @@ def test_a_vector_that_is_right_at_its_beginning_only_is_described():
     wrong = torch.cat([right[:1], right[1:] ** 2])
     found = relation(wrong, Expected(right, axes="distance"))
     assert found is not None and "right at 0 and wrong elsewhere" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("factors", "said"),
+    [
+        ((2.0, 2.0), "2 in every call"), ((-2.0, -2.0), "-2 in every call"), ((0.5, 0.5), "1 / 2 in every call"),
+        ((-0.25, -0.25), "1 / -4 in every call"), ((1 / 1024, 1 / 1024), "1 / 1024 in every call"),
+        ((1.0, 1.0), ""), ((0.0, 0.0), ""), ((2.0, -2.0), ""), ((2.0, 1.0), ""), ((2.0,), ""),
+    ],
+)  # fmt: skip
+def test_a_factor_of_all_calls_is_written_as_the_number_that_is_larger(factors, said):
+    right = (torch.tensor([3.0, -5.0]), torch.tensor([0.5, 7.0]))
+    calls = zip(factors, right[: len(factors)], strict=True)
+    assert constant_factor([(factor * value, Expected(value)) for factor, value in calls]) == said

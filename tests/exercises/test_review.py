@@ -22,6 +22,18 @@ def test_a_question_asks_for_one_thing_and_differs_from_seed_to_seed(question):
     assert len({text for text, _, _ in drawn}) > 1
 
 
+def test_sums_in_explanations_are_right():
+    """Each explanation that writes "1 / (1 - p) = 1.25", worked out with the question's numbers."""
+    count = 0
+    for question in (each.values[0] for each in ALL):
+        for text, _, why in (question(InputGenerator(seed)) for seed in range(20)):
+            known = {name: float(number) for name, number in re.findall(r"\b([a-z]) = ([\d.]+)", text)}
+            for written, said in re.findall(r"((?:[\d.]+|\b[a-z]\b|[-+*/() ])+) = ([\d.]+)\.", why):
+                count += 1
+                assert eval(written.strip(), known) == pytest.approx(float(said)), why
+    assert count == 2 * 20
+
+
 @pytest.mark.parametrize("lesson", [lesson for lesson in SETS if lesson > "01"])
 def test_right_answers_pass_and_wrong_ones_are_told(lesson):
     for seed in range(5):

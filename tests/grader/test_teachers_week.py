@@ -303,7 +303,7 @@ def test_extensions_and_waivers(class_, graded):
     for name in ("ada.ipynb", f"{MOODLE}/04.ipynb", "roejim_LATE_777_888_04.ipynb", "bob.ipynb"):
         give(class_, name, *RIGHT.values(), at=DUE + 99)
     table = class_ / "extensions.csv"
-    table.write_text("student;due;comment\nada;2001-09-20;ill\nJane Doe;none\nroejim_777;2001-09-20T18:00+01:00\n")
+    table.write_text("student;due;comment\nada;2001-09-20;ill\nJane Doe;None\nroejim_777;2001-09-20T18:00+01:00\n")
     graded(extensions=table)
     rules = {task.student: (task.policy.due, task.notebooks[0].marked_late) for task in graded.tasks}
     assert rules["bob"] == (DUE, False) and rules[MOODLE] == (float("inf"), False)

@@ -5,7 +5,8 @@ import re
 
 import torch
 
-from course_lib.pictures import draw_matrix_product, draw_vectors, head_heatmaps
+from course_lib.pictures import Picture, draw_matrix_product, draw_vectors, head_heatmaps
+from course_lib.pictures.grid import label
 from course_lib.pictures.room import is_narrow, on_a_phone, room
 from course_lib.pictures.style import STYLE, WHITE
 from course_lib.pictures.table import Box, Label, Table
@@ -50,6 +51,18 @@ def test_a_page_shows_the_upright_drawing_on_a_phone_only():
     drawn = [base64.b64decode(data.partition(",")[2]).decode() for data in (upright, wide)]
     widths = [int(re.search(r'width="(\d+)"', svg)[1]) for svg in drawn]
     assert media == "(max-width: 575px)" and widths[0] <= 360 < widths[1]
+
+
+def test_one_below_the_other_they_have_an_upright_drawing_if_one_of_them_has():
+    def picture(wide, portrait=""):
+        svg, upright = (text and label(text).svg() for text in (wide, portrait))
+        return Picture(svg=svg, portrait=upright, description="", caption="")
+
+    few, many = picture("wide", "upright"), picture("many")
+    assert not many.above(many, caption="").portrait
+    for one, other in [(few, few), (few, many), (many, few)]:
+        texts = [text for each in (one, other) for text in texts_of(each.portrait or each.svg)]
+        assert texts_of(one.above(other, caption="").portrait) == texts
 
 
 def test_heads_stand_below_each_other_unless_their_numbers_would_be_too_small():

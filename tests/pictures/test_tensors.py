@@ -9,6 +9,7 @@ from course_lib.attention import (
     MultiHeadAttention,
     MultiQueryAttention,
     SingleHeadAttention,
+    attend,
     causal_keep,
 )
 from course_lib.pictures import draw_attention, draw_heads, draw_matrix_product, draw_projections
@@ -133,6 +134,17 @@ def test_attention_in_heads_shows_scores_that_were_softmaxed_by_hand():
             assert all(number_text(number, decimals=True) in shown for number in mixed.tolist())
     assert shown.count("·") == 2 * 6  # the hidden cells of two heads
     assert "Cells with a dot are hidden." in picture.description
+
+
+@pytest.mark.parametrize("axes", [(4,), (4, 4), (2, 4, 4), (2, 1, 4), (1, 2, 4, 4), (1, 1, 4, 4)])
+def test_every_head_is_drawn_with_its_own_mask(axes):
+    q, k, v = numbers(1, 2, 4, 3), numbers(1, 2, 4, 3, seed=1), numbers(1, 2, 4, 2, seed=2)
+    keep = torch.arange(torch.Size(axes).numel()).view(axes) % 3 > 0
+    whole = keep.expand(1, 2, 4, 4)
+    shown = texts_of(draw_attention(q, k, v, keep=keep).svg)
+    assert shown == texts_of(draw_attention(q, k, v, keep=whole).svg) and shown.count("·") == int((~whole).sum())
+    weights = attend(q, k, v, whole)[1]
+    assert {number_text(float(weight), decimals=True) for weight in weights[whole]} <= set(shown)
 
 
 def test_shared_keys_and_a_mask_of_the_whole_batch():

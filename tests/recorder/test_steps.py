@@ -1,7 +1,9 @@
 """What a recording says of each step is what the tensors themselves say."""
 
 import dataclasses
+import operator
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -104,7 +106,6 @@ CALLS = {
     "masked_fill": lambda x: x.masked_fill(x > 3, 0),
     "masked_fill_": lambda x: x.masked_fill_(x > 3, 0),
     "add_": lambda x: x.add_(1),
-    "multiply in place": lambda x: _multiplied(x),
     "set an index": lambda x: _set(x),
     "out": lambda x: torch.add(x, 1, out=torch.empty_like(x)),
     "dropout in training": lambda x: F.dropout(x, 0.5, True),
@@ -119,11 +120,6 @@ CALLS = {
     "where": lambda x: torch.where(x > 3, x, 0.0),
     "tril": lambda x: x.tril(),
 }
-
-
-def _multiplied(x):
-    x *= 2
-    return x
 
 
 def _set(x):
@@ -153,6 +149,20 @@ def test_the_effect_is_what_happened_to_memory(what):
         computing = {"masked_fill", "dropout in training", "where", "tril"}  # they may give nothing but old numbers
         wanted = "copy" if same_numbers and what not in computing else "compute"
         assert recording.steps[-1].effect == wanted
+
+
+# The operators in place of Python's language reference, section 3.3.8; `@=` of a tensor makes a new one.
+OPERATORS = ["iadd", "isub", "imul", "imatmul", "itruediv", "ifloordiv", "imod", "ipow"]
+OPERATORS += ["ilshift", "irshift", "iand", "ixor", "ior"]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_in_place_is_called_so_if_it_wrote(name):
+    ones = torch.ones(2, 2, dtype=torch.float32 if name == "itruediv" else torch.int64)
+    recording = record(lambda x: getattr(operator, name)(x + 1, x + 2), ones)
+    twos, _, result = recording.steps
+    assert result.effect == ("in-place" if recording.output is twos.tensor else "compute")
+    assert torch.equal(twos.value, ones + 1), "a step shows the numbers of its time"
 
 
 def test_inputs_and_users_are_numbers_of_steps_or_names():
@@ -215,16 +225,23 @@ def through_a_view(x):
 
 
 USED = {
-    "item": lambda x: (x + 1).sum().item(),
-    "truth": lambda x: 1 if (x > 3).any() else 2,
-    "tolist": lambda x: (x + 1).tolist(),
-    "numpy": lambda x: (x + 1).numpy(),
+    "a condition": lambda x: 1 if (x > 3).any() else 2,
+    "a length": lambda x: range((x > 3).sum()),
+    "a member": lambda x: 3 in (x + 1),
+    "a text": lambda x: f"{x.sum():.1f}",
     "a view that was written": through_a_view,
     "a dict": lambda x: {"a": [x + 1]},
     "a dataclass": lambda x: Box(x + 1),
     "a changed argument": changed_in_place,
     "iteration": lambda x: [row + 1 for row in x],
 }
+
+
+OF_TENSORS = ("item", "tolist", "numpy", "is_nonzero")
+OF_PYTHON = (bool, int, float, complex, repr, format, operator.index, np.asarray)
+USED |= {name: lambda x, name=name: getattr((x > 3).sum(), name)() for name in OF_TENSORS}
+USED |= {read.__name__: lambda x, read=read: read((x > 3).sum()) for read in OF_PYTHON}
+USED |= {each.__name__: lambda x, each=each: each(x + 1, x) for each in (torch.equal, torch.allclose)}
 
 
 @pytest.mark.parametrize("what", USED)

@@ -44,6 +44,13 @@ def test_the_expanded_table_shows_what_ran_below():
     assert "96 bytes" in lines[4]
 
 
+@pytest.mark.parametrize("part", ["unused", "layout"])
+def test_a_part_of_an_expanded_recording_is_expanded(part):
+    recording = record(forward, X)
+    expanded = str(getattr(recording, part)().expand())
+    assert str(getattr(recording.expand(), part)()) == expanded != str(getattr(recording, part)())
+
+
 def test_an_error_stands_below():
     with pytest.raises(RuntimeError) as caught:
         record(lambda x: (x * 2).view(7), X)

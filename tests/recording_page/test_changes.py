@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from course_lib.recorder import record
 from course_lib.recording_page import sources
+from course_lib.recording_page.selected import WITH_INDICES
 from course_lib.recording_page.sources import sources_of
 from course_lib.recording_page.story import story_of
 
@@ -157,6 +158,18 @@ def test_sources_are_the_numbers_whose_change_shows(name):
             assert not (shows & ~found[id(one)]).any()
         else:
             assert torch.equal(found[id(one)], shows), number
+
+
+INDICES = {name: lambda x, name=name: getattr(x, name)(dim=1)[1] for name in WITH_INDICES}
+INDICES |= {name: lambda x, name=name: getattr(x, name)(2, dim=1)[1] for name in ("topk", "kthvalue")}
+INDICES |= {name: lambda x, name=name: getattr(x, name)(dim=1) for name in ("argmax", "argmin", "argsort")}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_sources_of_an_index_are_the_numbers_whose_change_can_choose_another_one(name):
+    found, shows = told(INDICES[name], [X])[id(X)], changed(INDICES[name], [X], 0, by=9.0)
+    can_change = shows.any(1)  # the first of a running maximum is 0 whatever the numbers are
+    assert can_change.any() and torch.equal(found[can_change], shows[can_change])
 
 
 @pytest.mark.parametrize("name", NORMS)

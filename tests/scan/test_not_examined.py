@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 from course_lib.command import main
+from course_lib.diagnosis.attention_report import AttentionReport
 from course_lib.scan import scan
+from course_lib.scan.inside import _by_reason
 
 MODELS = """
 import torch
@@ -64,6 +66,13 @@ def test_an_attention_that_can_not_be_examined_is_in_the_headline_and_the_status
     assert report.outcomes[-1].status == "not examined"
     assert "attention          ?        no dot product compares one token with another" in str(report)
     assert "<td>attention</td><td>?</td>" in report._repr_html_()
+
+
+def test_attentions_are_named_and_counted_with_each_reason_once():
+    reasons = {"a": "no keys", "b": "no keys", "c": "no rows", "d": "no keys"}
+    missing = [AttentionReport(name, missing=reason) for name, reason in reasons.items()]
+    assert _by_reason(missing) == "a and 2 more, because no keys; c, because no rows"
+    assert _by_reason(missing[:2]) == "a and 1 more, because no keys"
 
 
 def test_a_path_that_the_model_offers_and_fails_on_is_not_examined(models):

@@ -55,6 +55,8 @@ CASES = {
         "y = x + 0\n    y -= (x * 2).abs()",
         [("add", "x + 0", "y"), ("mul", "x * 2", None), ("abs", ".abs()", None), ("sub_", "y -= (x * 2).abs()", "y")],
     ),
+    "a choice": ("y = x + 1 if x.dim() else x * 2", [("add", "x + 1", "y")]),
+    "a choice of the other": ("y = x + 1 if x is None else x * 2", [("mul", "x * 2", "y")]),
     "a walrus": ("print(end='') if (y := x + 1) is None else None", [("add", "x + 1", "y")]),
     "an argument": ("y = torch.relu(x + 1)", [("add", "x + 1", None), ("relu", "torch.relu(x + 1)", "y")]),
     "a comprehension": ("y = [row * 2 for row in (x, x)]", [("mul", "row * 2", None), ("mul", "row * 2", None)]),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from course_lib.about import page_of, repository_address, version
 
@@ -66,5 +67,5 @@ def _locations(finding: Finding | None, result: Result) -> dict[str, Any]:
     location = location_of(finding, result.target)
     if location is None:
         return {}
-    physical = {"artifactLocation": {"uri": location[0]}, "region": {"startLine": location[1]}}
+    physical = {"artifactLocation": {"uri": quote(location[0])}, "region": {"startLine": location[1]}}
     return {"locations": [{"physicalLocation": physical}]}
