@@ -24,11 +24,15 @@ pytestmark = [
 
 def weights(*shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
+
+
 @pytest.mark.parametrize("size", (1, 2, 3, 5, 8, 12))
 def test_one_head(tokens, size, figures):
     title = TITLES[size % len(TITLES)]
     heatmap(weights(size, size), tokens(size), title=title)
     check_figure(figures[0])
+
+
 @pytest.mark.parametrize("title", TITLES)
 def test_titles(tokens, title, figures):
     for size in (1, 6):
@@ -37,6 +41,8 @@ def test_titles(tokens, title, figures):
     heatmap(weights(6, 2), tokens(6), key_words=tokens(2), title=title)
     for figure in figures:
         check_figure(figure)
+
+
 @pytest.mark.parametrize(("size", "num_heads"), HEADS)
 def test_several_heads(tokens, size, num_heads, figures):
     title = TITLES[num_heads % len(TITLES)]
@@ -50,6 +56,8 @@ def test_titles_of_heads(tokens, figures):
         head_heatmaps(weights(3, size, size), tokens(size), titles=titles)
     for figure in figures:
         check_figure(figure)
+
+
 @pytest.mark.parametrize("size", [1, 3, 6, 8, 20])
 def test_comparisons(tokens, size, figures):
     compare(*weights(2, size, size), tokens(size), names=("your head 0", "attention"), title=TITLES[size % len(TITLES)])

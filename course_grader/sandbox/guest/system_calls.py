@@ -1,8 +1,8 @@
 """The system calls that no exercise needs, by name, with their numbers on the supported machines.
 
-The kernel's filter compares numbers. libseccomp, by the package pyseccomp, knows the number of each name. But the filter
-is made within the guest, whose Python is the teacher's or a container's: each would need both, and the version of
-libseccomp would decide what is refused (the tables of 2.5.0 end with Linux 5.8, and `memfd_secret` came with 5.14).
+The kernel's filter compares numbers. libseccomp, by the package pyseccomp, knows the number of each name. But the
+filter is made within the guest, whose Python is the teacher's or a container's: each would need both, and the version
+of libseccomp would decide what is refused (the tables of 2.5.0 end with Linux 5.8, and `memfd_secret` came with 5.14).
 Hence this table. The names are libseccomp's; the numbers are those of the kernel's headers, `asm/unistd_64.h` and
 `asm-generic/unistd.h`.
 """
