@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, permutations
 from typing import Any, NamedTuple
@@ -240,8 +241,9 @@ def _rounded(calls: Sequence[tuple[Any, Expected]]) -> Relation | None:
 
 def _as_tensor(value: Any) -> Tensor:
     """Return a tensor or a number as float64; anything else has no elements."""
-    is_number = isinstance(value, (Tensor, int, float))
-    return torch.as_tensor(value).detach().cpu().double() if is_number else torch.empty(0)
+    if isinstance(value, (int, float)):
+        value = torch.tensor(float(value), dtype=torch.float64) if abs(value) <= sys.float_info.max else torch.empty(0)
+    return value.detach().cpu().double() if isinstance(value, Tensor) else torch.empty(0)
 
 
 def _order(

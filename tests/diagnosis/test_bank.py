@@ -83,7 +83,7 @@ def quick_first(cases):
         yield pytest.param(name, case, id=f"{name}:{case.name}", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "case"), quick_first(WRONG))
+@pytest.mark.parametrize(("name", "case"), list(quick_first(WRONG)))
 def test_what_is_wrong_is_named_and_located(name, case):
     result = examined(case)
     assert not result.report.ok, f"not detected: {result}"

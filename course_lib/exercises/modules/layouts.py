@@ -183,15 +183,6 @@ class CandidateLayouts:
         shapes = ((name, shape) for name, shape in self.shapes.items() if self.kinds[name] == PROJECTION)
         return {name: math.prod(shape) // self.sizes.d_in for name, shape in shapes}
 
-    def with_equal_rows(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return weights in which all rows of the projections are the same."""
-        equal, row = dict(weights), None
-        for name in self.rows_of_matrices():
-            rows = weights[name].movedim(self.axes[name], -1)
-            row = rows.reshape(-1, self.sizes.d_in)[0] if row is None else row
-            equal[name] = row.expand_as(rows).movedim(-1, self.axes[name])
-        return equal
-
     def projections(self, weights: Mapping[str, Tensor], x: Tensor) -> list[Projections]:
         """Project x as the likeliest layouts do: roles one after the other, head by head, then packed by head."""
         rows, out_projs, orders = self._parts(weights)

@@ -18,13 +18,13 @@ from course_lib.exercises.exercise import Wrong
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.relations import relation
-from course_lib.exercises.verdict import NEEDS_REVIEW, Verdict, not_passed
+from course_lib.exercises.verdict import Verdict, not_passed
 
 from .attention_steps import RIGHT, KnownMistake
 from .drawn_run import DrawnRun
 from .gradients import is_zero
-from .layouts import CandidateLayouts, without_indices
-from .registration import UNREADABLE, listed
+from .layouts import CandidateLayouts
+from .registration import listed
 from .row_orders import BIAS
 from .sizes import Sizes
 from .task import ModuleTask
@@ -33,7 +33,6 @@ from .wrong_attention import find_mistake
 FIRST_STEP = "Which step is the first that differs? Do it by hand."
 SCALES = {"missing-scale", "wrong-scale"}
 ONE_PROJECTION = {"scores-from-values", "projection-reused"}
-ROLES = 3  # queries, keys and values
 NO_DIGIT = 5e-5  # of a sum of weights
 TILES = re.compile(r"repeat\(|tile|expand|cat\(")
 # What the doctor finds in other runs than this one: on other devices, in other dtypes, in training, with a cache.
@@ -90,9 +89,6 @@ class WrongRun:
             entry = CATALOGUE[finding["mistake"]]
             seen = f"Seen: {finding['evidence']}."
             return not_passed(entry.title, entry.id, evidence=(seen, *measured), where=finding.get("where"))
-        if self._is_right_with_equal_rows():
-            seen = "Where all rows of its projections are equal, its output is right."
-            return Verdict(NEEDS_REVIEW, UNREADABLE, evidence=(listed(self.layouts.shapes), seen, *self.about))
         seen, hint = relation(self.ran.result, self.expected) or ("", FIRST_STEP)
         if self.run.steps:
             hint = (
@@ -100,19 +96,6 @@ class WrongRun:
                 "taken out, and nothing in the module?"
             )
         return not_passed(measured[0], evidence=(*filter(None, [seen]), *measured[1:]), hint=hint)
-
-    def _is_right_with_equal_rows(self) -> bool:
-        """Return whether the output of packed projections is right once their order can't matter."""
-        layouts, weights = self.layouts, self.layouts.with_equal_rows(self.run.weights)
-        if layouts.by_name or len({without_indices(name) for name in layouts.rows_of_matrices()}) >= ROLES:
-            return False
-        try:
-            module = self.answer.build([getattr(layouts.sizes, name) for name in self.exercise.takes], 0)
-            result = next(module.runs(replace(self.run, weights=weights).asked()[:1])).result
-        except LearnerError:
-            return False
-        with torch.no_grad():
-            return any(equal(result, output) for output in layouts.outputs(weights, self.run.x).values())
 
     def _known_class(self) -> Wrong | None:
         """Find the exercise's known wrong class that gives this result with the learner's weights."""
