@@ -42,7 +42,7 @@ def main() -> int:
 def row_of(operator: Operator) -> dict[str, Any]:
     """Return what the doctor says of one operator."""
     row: dict[str, Any] = {"id": operator.id, "cause": operator.cause}
-    if operator.build is None:
+    if operator.why:
         return row | {"out of reach": operator.why}
     found = report_of(operator.build, operator.causal)
     return row | {

@@ -8,15 +8,19 @@ from typing import Any
 
 from torch import nn
 
+from course_lib.mutations import Source, mutations
+
 from .input_generator import InputGenerator
 
-# The lines of `forward` after the projections; {} are names that differ from module to module. Each part is written
-# in one of its right forms, and one part in a wrong form that has a name in the catalogue.
-SPLIT = "{x}.view({b}, {t}, {heads}, self.{d}).transpose(1, 2)"
-RIGHT: dict[str, tuple[str, ...]] = {
-    "split": (SPLIT, "{x}.unflatten(-1, ({heads}, self.{d})).transpose(1, 2)"),
+# The lines of `forward` after the projections, each in the forms in which people write it; {} are names that differ from
+# module to module.
+FORMS: dict[str, tuple[str, ...]] = {
+    "split": (
+        "{x}.view({b}, {t}, {heads}, self.{d}).transpose(1, 2)",
+        "{x}.unflatten(-1, ({heads}, self.{d})).transpose(1, 2)",
+    ),
     "share": ("{k} = {k}.repeat_interleave(self.{h} // self.{g}, dim=1)",),
-    "roles": ("{q} @ {k}.transpose(-2, -1)", "torch.matmul({q}, {k}.mT)", 'torch.einsum("bhqd,bhkd->bhqk", {q}, {k})'),
+    "roles": ("{q} @ {k}.transpose(-2, -1)", "torch.matmul({q}, {k}.mT)"),
     "scale": ("/ self.{d} ** 0.5", "* self.{d} ** -0.5", "/ math.sqrt({q}.shape[-1])"),
     "mask": ("torch.ones({t}, {t}, dtype=torch.bool, device=x.device).triu(1)",),
     "hide": ("{s} = {s}.masked_fill({m}, -torch.inf)", '{s} = torch.where({m}, float("-inf"), {s})'),
@@ -24,26 +28,27 @@ RIGHT: dict[str, tuple[str, ...]] = {
     "merge": ("{c}.transpose(1, 2).reshape({b}, {t}, -1)", "{c}.transpose(1, 2).flatten(2)"),
     "out": ("self.{o}({c})",),
 }
-WRONG: dict[str, dict[str, tuple[str, ...]]] = {
-    "split": {"split-without-transpose": ("{x}.view({b}, {heads}, {t}, self.{d})",)},
-    "share": {"kv-heads-tiled": ("{k} = {k}.repeat(1, self.{h} // self.{g}, 1, 1)",)},
-    "roles": {"scores-from-values": ("{q} @ {v}.transpose(-2, -1)",)},
-    "scale": {"missing-scale": ("",), "wrong-scale": ("/ self.{d}", "/ self.{h} ** 0.5", "/ x.shape[-1] ** 0.5")},
-    "mask": {
-        "mask-inverted": ("torch.ones({t}, {t}, dtype=torch.bool, device=x.device).tril()",),
-        "mask-off-by-one": ("torch.ones({t}, {t}, dtype=torch.bool, device=x.device).triu(2)",),
-    },
-    "hide": {
-        "mask-discarded": ("{s}.masked_fill({m}, -torch.inf)",),
-        "mask-with-zero": ("{s} = {s}.masked_fill({m}, 0.0)",),
-    },
-    "softmax": {
-        "softmax-wrong-axis": ("{s}.softmax(dim=-2)", "{s}.softmax(dim=1)"),
-        "double-softmax": ("{s}.softmax(dim=-1).softmax(dim=-1)",),
-    },
-    "merge": {"merge-without-transpose": ("{c}.reshape({b}, {t}, -1)",)},
-    "out": {"output-projection-missing": ("{c}",)},
-}
+# Those that are to be seen in the code.
+MISTAKES = (
+    *(
+        "split-without-transpose",
+        "kv-heads-tiled",
+        "scores-from-values",
+        "missing-scale",
+        "wrong-scale",
+        "mask-inverted",
+    ),
+    *(
+        "mask-off-by-one",
+        "mask-discarded",
+        "mask-with-zero",
+        "mask-transposed",
+        "mask-after-softmax",
+        "softmax-wrong-axis",
+    ),
+    *("double-softmax", "no-softmax", "weights-transposed", "heads-share-scores", "merge-without-transpose"),
+    "output-projection-missing",
+)
 NAMES: dict[str, tuple[str, ...]] = {
     "q": ("q", "queries", "query"),
     "k": ("k", "keys", "key"),
@@ -118,10 +123,7 @@ def draw_faulty_module(number: int) -> FaultyModule:
     """Draw a module with one mistake; the same number gives the same module."""
     rng = InputGenerator(number)
     names = {key: rng.choice(options) for key, options in NAMES.items()}
-    part = rng.choice(list(WRONG))
-    mistake = rng.choice(list(WRONG[part]))
-    forms = {key: rng.choice(options) for key, options in RIGHT.items()}
-    forms[part] = rng.choice(WRONG[part][mistake])
+    forms = {key: rng.choice(options) for key, options in FORMS.items()}
     fill = names | {f"w{role}": names["p"].format(names[role] if len(names[role]) > 1 else role) for role in "qkv"}
     lines: dict[str, str] = {}
     for role in "qkv":
@@ -131,5 +133,7 @@ def draw_faulty_module(number: int) -> FaultyModule:
         lines[f"share_{role}"] = forms["share"].format(**(names | {"k": names[role]}))
     lines |= {key: forms[key].format(**names) for key in ("roles", "scale", "mask", "hide", "softmax", "merge", "out")}
     name = rng.choice(CLASSES)
-    source = TEMPLATE.format(name=name, **fill, **lines)
-    return FaultyModule("\n".join(line.rstrip() for line in source.splitlines()) + "\n", mistake, name, number)
+    right = TEMPLATE.format(name=name, **fill, **lines)
+    places = {mistake: found for mistake in MISTAKES if (found := list(mutations(right, mistake)))}
+    mistake = rng.choice(list(places))
+    return FaultyModule(Source(right).edited(rng.choice(places[mistake]).edits), mistake, name, number)

@@ -5,13 +5,14 @@ import torch
 
 from course_lib.diagnosis.measure.probes import influence
 from course_lib.diagnosis.measure.subject import Subject
+from course_lib.mutations import RIGHT
 from course_lib.pictures import layout_steps
 from course_lib.recorder import record
 from tests.diagnosis.bank.healthy import OWN_HEADS, SHARED_HEADS, EinsumParameters
-from tests.diagnosis.bank.recipes import RIGHT, run
+from tests.diagnosis.bank.weights import run
 from tests.pictures.picture_checks import check_picture
 
-from .test_recipes import X, modules, weights_of
+from .test_wrong_steps import X, modules, weights_of
 
 pytestmark = pytest.mark.one_in(5)
 

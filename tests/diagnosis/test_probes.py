@@ -9,9 +9,10 @@ from course_lib.attention import MultiHeadAttentionWrapper, SingleHeadAttention
 from course_lib.diagnosis.measure.probes import influence, other_sizes
 from course_lib.diagnosis.measure.subject import Subject, SubjectFailed
 from course_lib.diagnosis.rules.purity import difference_between_calls
-from tests.diagnosis.bank.recipes import WRONG, run
+from course_lib.mutations import WRONG_STEPS
+from tests.diagnosis.bank.weights import run
 
-from .test_recipes import G, H, M, T, modules, weights_of
+from .test_wrong_steps import G, H, M, T, modules, weights_of
 
 X = torch.randn(2, T, M, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 HEALTHY = {
@@ -31,7 +32,8 @@ def call_of(name):
 
 def wrong_subject(name, form="multi-head", number=0):
     weights = weights_of(modules()[form])
-    return Subject(lambda x: run(WRONG[name][number], weights, x))
+    wrong = [steps for steps in WRONG_STEPS if name in steps.mistakes][number]
+    return Subject(lambda x: run(wrong.attention, weights, x))
 
 
 @pytest.mark.parametrize("name", HEALTHY)

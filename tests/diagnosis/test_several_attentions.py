@@ -67,7 +67,7 @@ def names(report, *, wrong=True):
 # --- every position ---
 
 PLANTED = (  # a file of the bank and a mistake in it, for each kind of mistake
-    ("masks", "mask-off-by-one"), ("scores", "missing-scale"), ("scores", "softmax-wrong-axis"),
+    ("planted", "mask-off-by-one"), ("scores", "missing-scale"), ("scores", "softmax-wrong-axis"),
     ("heads", "heads-share-scores"), ("outputs", "weights-not-applied"), ("running", "dropout-at-eval"),
 )  # fmt: skip
 

@@ -101,4 +101,4 @@ def test_transposed_weights_are_named_and_the_softmax_is_not():
             return weights.transpose(1, 2) @ values
 
     verdict = check("SingleHeadWithGaps", Transposed)
-    assert "whose weights are transposed" in verdict.message and verdict.mistake is None and verdict.where is None
+    assert "whose weights are transposed" in verdict.message and verdict.mistake == "weights-transposed"

@@ -13,6 +13,7 @@ from torch.func import functional_call
 
 from course_lib.attention import attend
 from course_lib.exercises.input_generator import InputGenerator
+from course_lib.mutations import Projections
 
 from .row_orders import BIAS, OUTPUT, PROJECTION, parameter_kind, row_permutations, stack_rows
 from .sizes import Sizes
@@ -24,18 +25,6 @@ NAMED_LIKE_A_BIAS = re.compile(r"bias|(^|[._])b([._\d]|$)|(^|[._])b_?[qkvo]($|[.
 def without_indices(name: str) -> str:
     """Return the name of a parameter with 0 for each index in it."""
     return re.sub(r"\d+", "0", name)
-
-
-class Projections(NamedTuple):
-    """What a layout makes of the weights.
-
-    Attributes:
-        roles: Queries (b, t, h * d), keys and values (b, t, kv * d).
-        out_proj: W^O, (h * d, d_out), to be multiplied from the right, or None.
-    """
-
-    roles: tuple[Tensor, ...]
-    out_proj: Tensor | None
 
 
 class Added(NamedTuple):

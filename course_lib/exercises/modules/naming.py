@@ -19,8 +19,8 @@ from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.relations import relation
 from course_lib.exercises.verdict import Verdict, not_passed
+from course_lib.mutations import RIGHT, WrongSteps, find_mistake
 
-from .attention_steps import RIGHT, KnownMistake
 from .drawn_run import DrawnRun
 from .gradients import is_zero
 from .layouts import CandidateLayouts
@@ -28,7 +28,6 @@ from .registration import listed
 from .row_orders import BIAS
 from .sizes import Sizes
 from .task import ModuleTask
-from .wrong_attention import find_mistake
 
 FIRST_STEP = "Which step is the first that differs? Do it by hand."
 SCALES = {"missing-scale", "wrong-scale"}
@@ -109,7 +108,7 @@ class WrongRun:
                     return known
         return None
 
-    def _known(self) -> KnownMistake | None:
+    def _known(self) -> WrongSteps | None:
         layouts = self.layouts
         with torch.no_grad():
             projected = layouts.projections(self.run.weights, self.run.x)
@@ -123,7 +122,7 @@ class WrongRun:
             return known
         # Which role the unused matrix should have had is not known where names and layout are the learner's own.
         equals = f"attention in which one projection feeds two roles, and `{unused[0][:60]}` is never used"
-        return replace(known, equals=equals, mistakes=("projection-reused",), hint=None)
+        return WrongSteps(equals, "projection-reused")
 
     def _findings(self) -> list[Mapping[str, Any]]:
         """Ask the doctor; what it finds names a mistake and never decides whether an answer passes."""

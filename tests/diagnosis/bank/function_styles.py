@@ -370,15 +370,6 @@ def f_window_one_wider():
     return function(body, tokens=8, window=3)
 
 
-@case("weights-transposed")
-def f_weights_turned():
-    def body(q, k, v, x):
-        w = dots(q, k).masked_fill(future(q @ k.mT), -math.inf).softmax(2)
-        return torch.bmm(w.mT, v)  # wrong
-
-    return function(body)
-
-
 @case("mask-lost-on-option")
 def m_weights_without_mask():
     class A(Outer):

@@ -1,6 +1,6 @@
 """Right modules in as many styles as people write, on given weights; a doctor that calls one of them wrong is wrong.
 
-Every style takes `tests.diagnosis.bank.recipes.Weights` and gives back a module or a function of x (batch, token, d_in)
+Every style takes `tests.diagnosis.bank.weights.Weights` and gives back a module or a function of x (batch, token, d_in)
 that is causal attention on exactly these weights.
 """
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .case import Case, some_x
-from .recipes import Weights
+from .weights import Weights
 
 
 def linear(matrix, bias):

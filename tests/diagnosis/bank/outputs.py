@@ -15,79 +15,6 @@ CASES, case = collector()
 
 
 @case("output-projection-missing")
-def merged_and_returned():
-    class Attention(nn.Module):
-        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
-            super().__init__()
-            self.n_rep, self.head_dim = n_heads // n_kv_heads, head_dim
-            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
-            self.wk = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.wv = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.wo = nn.Linear(n_heads * head_dim, n_heads * head_dim, bias=False)
-
-        def forward(self, x):
-            bsz, seqlen, _ = x.shape
-            xq, xk, xv = (
-                w(x).view(bsz, seqlen, -1, self.head_dim).transpose(1, 2) for w in (self.wq, self.wk, self.wv)
-            )
-            keys, values = xk.repeat_interleave(self.n_rep, dim=1), xv.repeat_interleave(self.n_rep, dim=1)
-            scores = torch.matmul(xq, keys.transpose(2, 3)) / math.sqrt(self.head_dim)
-            scores = scores + torch.full((seqlen, seqlen), float("-inf"), device=x.device, dtype=x.dtype).triu(1)
-            output = torch.matmul(F.softmax(scores, dim=-1), values)
-            return output.transpose(1, 2).contiguous().view(bsz, seqlen, -1)  # wrong
-
-    torch.manual_seed(1)
-    return Attention(14, 4, 2, 5), some_x(3, 6, 14), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case("output-projection-missing")
-def only_the_dropout():
-    class CausalSelfAttention(nn.Module):
-        def __init__(self, n_in, n_embd, n_head):
-            super().__init__()
-            self.c_attn = nn.Linear(n_in, 3 * n_embd)
-            self.c_proj = nn.Linear(n_embd, n_embd)
-            self.resid_dropout = nn.Dropout(0.1)
-            self.n_head, self.n_embd = n_head, n_embd
-
-        def forward(self, x):
-            B, T, _ = x.size()
-            q, k, v = self.c_attn(x).split(self.n_embd, dim=2)
-            q, k, v = (one.view(B, T, self.n_head, -1).transpose(1, 2) for one in (q, k, v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            y = y.transpose(1, 2).contiguous().view(B, T, self.n_embd)
-            return self.resid_dropout(y)  # wrong
-
-    torch.manual_seed(2)
-    return CausalSelfAttention(10, 21, 3), some_x(2, 5, 10, seed=1), {"num_heads": 3}
-
-
-@case("output-projection-missing")
-def list_of_heads():
-    class Head(nn.Module):
-        def __init__(self, d_in, d_head):
-            super().__init__()
-            self.q, self.k, self.v = (nn.Linear(d_in, d_head, bias=False) for _ in range(3))
-
-        def forward(self, x):
-            scores = self.q(x) @ self.k(x).mT * self.q.out_features**-0.5
-            hidden = torch.ones_like(scores[0]).triu(1).bool()
-            return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ self.v(x)
-
-    class MultiHead(nn.Module):
-        def __init__(self, d_in, heads, d_head):
-            super().__init__()
-            self.heads = nn.ModuleList(Head(d_in, d_head) for _ in range(heads))
-            self.out = nn.Linear(heads * d_head, heads * d_head)
-
-        def forward(self, x):
-            return torch.cat([head(x) for head in self.heads], dim=-1)  # wrong
-
-    torch.manual_seed(3)
-    return MultiHead(9, 5, 4), some_x(2, 7, 9, seed=2), {"num_heads": 5}
-
-
-@case("output-projection-missing")
 def four_clones():
     class MultiHeadedAttention(nn.Module):
         def __init__(self, h, d_in, d_model):
@@ -112,54 +39,6 @@ def four_clones():
 
     torch.manual_seed(4)
     return MultiHeadedAttention(2, 17, 18), some_x(3, 4, 17, seed=3), {"num_heads": 2, "call": call}
-
-
-@case("output-projection-missing")
-def matrices_by_hand():
-    class EinsumHeads(nn.Module):
-        def __init__(self, m, h, d):
-            super().__init__()
-            self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(h, m, d) * m**-0.5) for _ in range(3))
-            self.W_O = nn.Parameter(torch.randn(h * d, h * d) * (h * d) ** -0.5)
-            self.b_O = nn.Parameter(torch.zeros(h * d))
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = (torch.einsum("btm,hmd->bthd", x, w) for w in (self.W_Q, self.W_K, self.W_V))
-            s = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
-            s = torch.where(torch.ones(t, t, device=x.device).tril() > 0, s, torch.finfo(s.dtype).min)
-            z = torch.einsum("bhqk,bkhd->bqhd", s.softmax(-1), v)
-            return z.reshape(b, t, -1)  # wrong
-
-    torch.manual_seed(5)
-    return EinsumHeads(11, 6, 3), some_x(2, 8, 11, seed=4), {"num_heads": 6}
-
-
-@case("output-projection-missing")
-def steps_of_a_base_class():
-    class Base(nn.Module):
-        def project(self, x):
-            b, n, _ = x.shape
-            return self.to_qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-
-        def merge(self, t):
-            return t.permute(0, 2, 1, 3).flatten(2)
-
-    class GlobalAttention(Base):
-        def __init__(self, dim, inner, heads):
-            super().__init__()
-            self.heads = heads
-            self.to_qkv = nn.Linear(dim, 3 * inner, bias=False)
-            self.to_out = nn.Sequential(nn.Linear(inner, inner), nn.Dropout(0.1))
-
-        def forward(self, x):
-            q, k, v = self.project(x)
-            attn = (q @ k.mT * q.shape[-1] ** -0.5).softmax(dim=-1)
-            out = self.merge(attn @ v)
-            return out  # wrong
-
-    torch.manual_seed(6)
-    return GlobalAttention(13, 28, 4), some_x(3, 5, 13, seed=5), {"num_heads": 4, "causal": False}
 
 
 # --- output-projection-shape ---
@@ -320,29 +199,6 @@ def encoder_in_and_out():
 
 
 @case("weights-not-applied")
-def weights_kept_for_a_picture():
-    class MultiHeadAttention(nn.Module):
-        def __init__(self, d_in, d_out, num_heads):
-            super().__init__()
-            self.num_heads, self.head_dim = num_heads, d_out // num_heads
-            self.wq, self.wk, self.wv = nn.Linear(d_in, d_out), nn.Linear(d_in, d_out), nn.Linear(d_in, d_out)
-            self.wo = nn.Linear(d_out, d_out)
-            self.attention_weights = None
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = (w(x).view(b, t, self.num_heads, -1).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
-            scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
-            mask = torch.tril(torch.ones(t, t, device=x.device))
-            scores = scores.masked_fill(mask == 0, float("-inf"))
-            self.attention_weights = torch.softmax(scores, dim=-1)
-            return self.wo(v.transpose(1, 2).reshape(b, t, -1))  # wrong
-
-    torch.manual_seed(21)
-    return MultiHeadAttention(11, 20, 4), some_x(2, 6, 11, seed=21), {"num_heads": 4}
-
-
-@case("weights-not-applied")
 def returned_beside_the_values():
     class SelfAttention(nn.Module):
         def __init__(self, d_model, d_k):
@@ -361,52 +217,6 @@ def returned_beside_the_values():
 
     torch.manual_seed(22)
     return SelfAttention(14, 9), some_x(3, 5, 14, seed=22), {"num_heads": 1, "call": lambda m, x: m(x)[0]}
-
-
-@case("weights-not-applied")
-def einsum_sums_them_away():
-    class EinsumAttention(nn.Module):
-        def __init__(self, dim, inner, heads):
-            super().__init__()
-            self.heads, self.scale = heads, (inner // heads) ** -0.5
-            self.to_qkv = nn.Linear(dim, inner * 3, bias=False)
-            self.to_out = nn.Linear(inner, dim)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q, k, v = (t.reshape(b, n, self.heads, -1).transpose(1, 2) for t in self.to_qkv(x).chunk(3, dim=-1))
-            dots = torch.einsum("bhid,bhjd->bhij", q, k) * self.scale
-            causal = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
-            attn = dots.masked_fill(causal, -torch.finfo(dots.dtype).max).softmax(dim=-1)
-            out = torch.einsum("bhij,bhid->bhid", attn, v)  # wrong
-            return self.to_out(out.transpose(1, 2).reshape(b, n, -1))
-
-    torch.manual_seed(23)
-    return EinsumAttention(17, 24, 3), some_x(2, 7, 17, seed=23), {"num_heads": 3}
-
-
-@case("weights-not-applied")
-def loop_collects_values():
-    class Heads(nn.Module):
-        def __init__(self, n_in, heads, size, n_out):
-            super().__init__()
-            self.q = nn.ModuleList(nn.Linear(n_in, size) for _ in range(heads))
-            self.k = nn.ModuleList(nn.Linear(n_in, size) for _ in range(heads))
-            self.v = nn.ModuleList(nn.Linear(n_in, size) for _ in range(heads))
-            self.proj = nn.Linear(heads * size, n_out)
-
-        def forward(self, x, need_weights=False):
-            bias = torch.full((x.size(1), x.size(1)), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
-            contexts, maps = [], []
-            for q, k, v in zip(self.q, self.k, self.v, strict=True):
-                queries, keys, values = q(x), k(x), v(x)
-                maps.append(torch.softmax(queries @ keys.mT / math.sqrt(keys.size(-1)) + bias, dim=-1))
-                contexts.append(values)  # wrong
-            out = self.proj(torch.cat(contexts, dim=-1))
-            return (out, torch.stack(maps, dim=1)) if need_weights else out
-
-    torch.manual_seed(24)
-    return Heads(8, 5, 7, 19), some_x(2, 4, 8, seed=24), {"num_heads": 5}
 
 
 @case("weights-not-applied")
@@ -469,137 +279,6 @@ def wrong_name_after_refactoring():
 
     torch.manual_seed(26)
     return EncoderAttention(15, 18, 2), some_x(4, 5, 15, seed=26), {"num_heads": 2, "causal": False}
-
-
-# --- returns-none ---
-
-
-@case("returns-none")
-def last_line_is_a_call():
-    class SelfAttention(nn.Module):
-        def __init__(self, embed_dim, inner, heads):
-            super().__init__()
-            self.heads, self.head_dim = heads, inner // heads
-            self.W_q, self.W_k, self.W_v = (nn.Linear(embed_dim, inner, bias=False) for _ in range(3))
-            self.W_o = nn.Linear(inner, embed_dim)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.W_q(x).view(b, t, self.heads, self.head_dim).transpose(1, 2)
-            k = self.W_k(x).view(b, t, self.heads, self.head_dim).transpose(1, 2)
-            v = self.W_v(x).view(b, t, self.heads, self.head_dim).transpose(1, 2)
-            scores = (q @ k.transpose(-1, -2)) / math.sqrt(self.head_dim)
-            scores = scores.masked_fill(torch.ones(t, t, device=x.device).triu(1).bool(), -torch.inf)
-            out = (scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, t, -1)
-            self.W_o(out)  # wrong
-
-    torch.manual_seed(31)
-    return SelfAttention(13, 24, 4), some_x(2, 5, 13, seed=31), {"num_heads": 4}
-
-
-@case("returns-none")
-def only_with_weights():
-    class Attention(nn.Module):
-        def __init__(self, d_in, d_out, n_heads):
-            super().__init__()
-            self.n_heads = n_heads
-            self.qkv = nn.Linear(d_in, 3 * d_out)
-            self.proj = nn.Linear(d_out, d_out)
-
-        def forward(self, x, return_weights=False):
-            B, T, _ = x.shape
-            q, k, v = self.qkv(x).view(B, T, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-            att = q @ k.mT * q.size(-1) ** -0.5
-            att = att.masked_fill(~torch.ones(T, T, dtype=torch.bool, device=x.device).tril(), float("-inf"))
-            att = att.softmax(-1)
-            out = self.proj((att @ v).transpose(1, 2).flatten(2))
-            if return_weights:  # wrong
-                return out, att  # wrong
-
-    torch.manual_seed(32)
-    return Attention(10, 18, 3), some_x(2, 5, 10, seed=32), {"num_heads": 3}
-
-
-@case("returns-none")
-def output_put_aside():
-    class Head(nn.Module):
-        def __init__(self, features, size):
-            super().__init__()
-            self.query, self.key, self.value = (nn.Linear(features, size) for _ in range(3))
-            self.output = None
-
-        def forward(self, x):
-            n = x.size(1)
-            scores = torch.bmm(self.query(x), self.key(x).transpose(1, 2)) / self.key.out_features**0.5
-            bias = torch.full((n, n), float("-inf"), device=x.device, dtype=x.dtype).triu(diagonal=1)
-            weights = F.softmax(scores + bias, dim=-1)
-            self.output = torch.bmm(weights, self.value(x))  # wrong
-
-    torch.manual_seed(33)
-    return Head(16, 7), some_x(2, 8, 16, seed=33), {"num_heads": 1}
-
-
-@case("returns-none")
-def helper_that_forgets():
-    class GPTAttention(nn.Module):
-        def __init__(self, n_in, n_embd, n_head):
-            super().__init__()
-            self.n_head = n_head
-            self.c_attn, self.c_proj = nn.Linear(n_in, 3 * n_embd), nn.Linear(n_embd, n_embd)
-            self.resid_dropout = nn.Dropout(0.1)
-
-        def _merge_and_project(self, y):
-            y = y.transpose(1, 2).contiguous().flatten(2)
-            self.resid_dropout(self.c_proj(y))  # wrong
-
-        def forward(self, x):
-            q, k, v = (one.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for one in self.c_attn(x).chunk(3, dim=-1))
-            return self._merge_and_project(F.scaled_dot_product_attention(q, k, v, is_causal=True))
-
-    torch.manual_seed(34)
-    return GPTAttention(9, 30, 5), some_x(4, 7, 9, seed=34), {"num_heads": 5}
-
-
-@case("returns-none")
-def plain_function():
-    torch.manual_seed(35)
-    to_q, to_k, to_v, to_out = nn.Linear(12, 14), nn.Linear(12, 14), nn.Linear(12, 14), nn.Linear(14, 14)
-
-    def apply(layer, x):
-        return F.linear(x, layer.weight.to(x), layer.bias.to(x))
-
-    def attention(x):
-        b, t, _ = x.shape
-        q, k, v = (apply(w, x).reshape(b, t, 2, 7).permute(0, 2, 1, 3) for w in (to_q, to_k, to_v))
-        scores = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(7)
-        i = torch.arange(t, device=x.device)
-        weights = torch.where(i[None] <= i[:, None], scores, torch.finfo(x.dtype).min).softmax(-1)
-        context = torch.einsum("bhij,bhjd->bihd", weights, v)
-        apply(to_out, context.reshape(b, t, 14))  # wrong
-
-    return attention, some_x(3, 6, 12, seed=35), {"num_heads": 2}
-
-
-@case("returns-none")
-def return_while_training():
-    class DropAttention(nn.Module):
-        def __init__(self, d_in, d_out, h):
-            super().__init__()
-            self.h = h
-            self.lin_q, self.lin_k, self.lin_v = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
-            self.lin_o = nn.Linear(d_out, d_out, bias=False)
-            self.drop = nn.Dropout(0.1)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = (f(x).view(b, t, self.h, -1).transpose(1, 2) for f in (self.lin_q, self.lin_k, self.lin_v))
-            w = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).softmax(-1)
-            out = self.lin_o((w @ v).transpose(1, 2).reshape(b, t, -1))
-            if self.training:  # wrong
-                return self.drop(out)  # wrong
-
-    torch.manual_seed(36)
-    return DropAttention(15, 24, 6), some_x(3, 7, 15, seed=36), {"num_heads": 6, "causal": False}
 
 
 # --- input-modified ---
@@ -941,3 +620,34 @@ def stacked_one_way_cut_another():
 
     torch.manual_seed(57)
     return ChunkedEncoder(14, 24, 4), some_x(3, 7, 14, seed=57), {"num_heads": 4, "causal": False}
+
+
+@case("values-misaligned")
+def keys_behind_values_in_front():
+    torch.manual_seed(120)
+
+    class KVCache:
+        def __init__(self):
+            self.k = self.v = None
+
+        def update(self, k, v):
+            self.k = k if self.k is None else torch.cat((self.k, k), dim=1)
+            self.v = v if self.v is None else torch.cat((v, self.v), dim=1)  # wrong
+            return self.k, self.v
+
+    class OneHead(nn.Module):
+        def __init__(self, d_in, d):
+            super().__init__()
+            self.query, self.key, self.value = (nn.Linear(d_in, d) for _ in range(3))
+
+        def forward(self, x, cache):
+            q = self.query(x)
+            k, v = cache.update(self.key(x), self.value(x))
+            s = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.size(-1))
+            return torch.bmm(torch.softmax(s, dim=-1), v)
+
+    def call(m, x):
+        cache = KVCache()
+        return torch.cat([m(x[:, t : t + 1], cache) for t in range(x.shape[1])], dim=1)
+
+    return OneHead(10, 7), some_x(2, 6, 10), {"num_heads": 1, "call": call}

@@ -605,17 +605,6 @@ def w_padding_instead_of_future():
     return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
 
 
-@case("weights-transposed")
-def w_letters():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            w = self.logits(q, k).masked_fill(~self.seen(x.shape[1], x), float("-inf")).softmax(-1)
-            return self.c_proj(torch.einsum("bhij,bihd->bjhd", w, v).flatten(2))  # wrong
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
 @case("gate-unused")
 def w_gate_left():
     class A(Packed):
@@ -662,11 +651,6 @@ class GatedWeights(Packed):
 @case(None)
 def r_gated_weights():
     return GatedWeights("blmh,bmhd->blhd"), some_x(2, 6, 12), {"num_heads": 3, "normalised": False, "causal": False}
-
-
-@case("weights-transposed")
-def w_gated_weights_transposed():
-    return GatedWeights("bmlh,bmhd->blhd"), some_x(2, 6, 12), {"num_heads": 3, "normalised": False, "causal": False}
 
 
 @case("dead-parameter")

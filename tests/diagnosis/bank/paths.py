@@ -725,88 +725,6 @@ def one_key_head_and_padding_dropped():
     )
 
 
-# ---------------------------------------------------------------------------------------- weights-transposed
-
-
-@case("weights-transposed")
-def transposed_before_the_values():
-    class Transposed(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            weights = causal_softmax(self.scores(q, k))
-            return self.merge(weights.transpose(-2, -1) @ v)  # wrong
-
-    return Transposed(d_in=10, heads=3, head_dim=4), some_x(2, 5, 10), {"num_heads": 3}
-
-
-@case("weights-transposed")
-def letters_exchanged_in_einsum():
-    class Letters(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            weights = causal_softmax(torch.einsum("bhqd,bhkd->bhqk", q, k) * self.head_dim**-0.5)
-            return self.merge(torch.einsum("bhqk,bhqd->bhkd", weights, v))  # wrong
-
-    return Letters(d_in=11, heads=2, head_dim=6), some_x(2, 6, 11), {"num_heads": 2}
-
-
-@case("weights-transposed")
-def without_a_mask():
-    class Seen(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            weights = torch.softmax(self.scores(q, k), dim=-1)
-            return self.merge(torch.matmul(weights.permute(0, 1, 3, 2), v))  # wrong
-
-    return Seen(d_in=9, heads=3, head_dim=4), some_x(2, 7, 9), {"num_heads": 3, "causal": False}
-
-
-@case("weights-transposed")
-def one_head_with_plain_matrices():
-    def attention(x, w_q, w_k, w_v):
-        q, k, v = x @ w_q, x @ w_k, x @ w_v
-        weights = causal_softmax(q @ k.mT / q.shape[-1] ** 0.5)
-        return weights.mT @ v  # wrong
-
-    w = torch.randn(3, 10, 6, generator=torch.Generator().manual_seed(4)) / 3
-    return lambda x: attention(x, *w.to(x)), some_x(2, 5, 10), {"num_heads": 1}
-
-
-@case("weights-transposed")
-def one_kv_head_with_its_axes_exchanged():
-    class OneKey(Parts):
-        def forward(self, x):
-            (q, k, v), scale = self.qkv(x), self.head_dim**-0.5
-            weights = causal_softmax(torch.einsum("bhqd,bkd->bhqk", q, k[:, 0]) * scale)
-            return self.merge(torch.einsum("bhkq,bkd->bhqd", weights, v[:, 0]))  # wrong
-
-    return OneKey(d_in=10, heads=3, head_dim=4, kv_heads=1), some_x(2, 5, 10), {"num_heads": 3, "num_kv_heads": 1}
-
-
-@case("weights-transposed")
-def values_from_the_left():
-    class Left(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            weights = causal_softmax(self.scores(q, k))
-            return self.merge((v.mT @ weights).mT)  # wrong
-
-    return Left(d_in=12, heads=2, head_dim=6), some_x(2, 6, 12), {"num_heads": 2}
-
-
-@case("weights-transposed")
-def folded_heads():
-    class Folded(Parts):
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = (one.flatten(0, 1) for one in self.qkv(x))
-            weights = causal_softmax(torch.bmm(q, k.transpose(1, 2)) * self.head_dim**-0.5).transpose(1, 2)  # wrong
-            context = torch.bmm(weights, v)  # wrong
-            return self.merge(context.view(b, self.heads, t, -1))
-
-    return Folded(d_in=10, heads=3, head_dim=6), some_x(2, 5, 10), {"num_heads": 3}
-
-
 # ---------------------------------------------------------------------------------------- gate-unused
 
 
@@ -1096,21 +1014,6 @@ def first_key_of_the_prompt_is_lost():
 
 
 # ---------------------------------------------------------------------------------------- positions-restart-in-cache
-
-
-class Rotating(Parts):
-    """Rotary positions with a cache; `start` says where a piece begins."""
-
-    def start(self, past):
-        return 0 if past is None else past[0].shape[2]
-
-    def forward(self, x, past=None):
-        q, k, v = self.qkv(x)
-        at = self.start(past)
-        q, k = turned(q, at), turned(k, at)
-        if past is not None:
-            k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-        return self.attend(self.scores(q, k), v), (k, v)
 
 
 @case("positions-restart-in-cache")

@@ -21,7 +21,7 @@ FILES = (
     "healthy",
     "unusual",
     "libraries",
-    "every_mistake",
+    "planted",
     "known_designs",
     "near_mistakes",
     "caches_and_rotary",

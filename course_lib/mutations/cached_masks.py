@@ -1,23 +1,16 @@
-"""Which keys the queries of each piece of a text see, if attention with a cache has one known mistake."""
+"""The table of what goes wrong with a cache: which keys the queries of each piece of a text see."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-class WrongCache(NamedTuple):
-    """What the result equals, its id in the catalogue or None, a question, and the mask: (query, key) bool."""
-
-    equals: str
-    mistake: str | None
-    hint: str
-    keep: Tensor
+from .steps import masked
+from .wrong_steps import WrongSteps
 
 
 @dataclass(frozen=True)
@@ -53,23 +46,23 @@ class Pieces:
         return index <= self.keys[start:end, None]
 
 
-def masks_of_wrong_caches(steps: Sequence[int]) -> Iterator[WrongCache]:
+def wrong_caches(steps: Sequence[int]) -> Iterator[WrongSteps]:
     """Yield the known mistakes for a text in pieces of these numbers of tokens; none for a text in one piece."""
     if len(steps) > 1:
         yield from _of_joined_keys(Pieces(steps))
         yield from _of_masks(Pieces(steps))
 
 
-def _of_joined_keys(pieces: Pieces) -> Iterator[WrongCache]:
-    yield WrongCache(
+def _of_joined_keys(pieces: Pieces) -> Iterator[WrongSteps]:
+    yield _under(
         "attention that forgets the pieces before",
-        None,
+        "",
         "Where is the cache joined to the new keys and values?",
         pieces.mask(lambda start, end: pieces.causal(start, end) & (pieces.keys >= start)),
     )
-    yield WrongCache(
+    yield _under(
         "attention that remembers the last piece only",
-        None,
+        "",
         "Does the cache that you give back hold the older keys and values, too?",
         pieces.mask(
             lambda start, end: (
@@ -77,38 +70,43 @@ def _of_joined_keys(pieces: Pieces) -> Iterator[WrongCache]:
             )
         ),
     )
-    yield WrongCache(
+    yield _under(
         "attention with the new tokens in front of the old ones, where the mask takes them for the oldest",
-        None,
+        "",
         "In which order are old and new keys joined?",
         pieces.mask(pieces.newest_first),
     )
 
 
-def _of_masks(pieces: Pieces) -> Iterator[WrongCache]:
-    yield WrongCache(
+def _of_masks(pieces: Pieces) -> Iterator[WrongSteps]:
+    yield _under(
         "attention under a mask that is aligned at the first key",
         "causal-top-left",
         "Which token is the first query of a later piece? How many keys may it see?",
         pieces.mask(lambda start, end: pieces.keys <= pieces.keys[start:end, None] - start),
     )
-    yield WrongCache(
+    yield _under(
         "attention without a mask within a piece",
         "no-causal-mask",
         "When several tokens come at once, may the first of them see the last?",
         pieces.mask(pieces.all_so_far),
     )
-    yield WrongCache(
+    yield _under(
         "attention with a mask in the first piece only",
         "no-causal-mask",
         "When several tokens come at once after others, may the first of them see the last?",
         pieces.mask(lambda start, end: pieces.all_so_far(start, end) if start else pieces.causal(start, end)),
     )
-    yield WrongCache(
+    yield _under(
         "attention to the tokens before a piece and not to those in it",
-        None,
+        "",
         "Which keys do the new queries meet: those before or after the new ones are joined?",
         pieces.mask(
             lambda start, end: (pieces.keys < start).expand(end - start, -1) if start else pieces.causal(start, end)
         ),
     )
+
+
+def _under(equals: str, mistakes: str, hint: str, keep: Tensor) -> WrongSteps:
+    """Attention in which the keys that a query sees are these: (query, key) bool."""
+    return WrongSteps(equals, mistakes, hint, weigh=lambda scores, _: masked(scores, keep))
