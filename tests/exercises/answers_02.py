@@ -1,7 +1,6 @@
 """Answers to the exercises of lesson 02, right and wrong, as learners write them."""
 
 import torch
-import torch.nn.functional as F
 
 
 def mask_by_loop(num_tokens, num_prompt=0):
@@ -22,12 +21,6 @@ def lower(n, diagonal=0):
 
 def prompt(n, p):
     return torch.arange(n) < p
-
-
-def prompt_as_queries(num_tokens, num_prompt):
-    keep = lower(num_tokens)
-    keep[:num_prompt] = True
-    return keep
 
 
 def prompt_square(num_tokens, num_prompt):
@@ -77,12 +70,6 @@ def weights_by_loop(scores):
     for query in range(scores.shape[1]):
         weights[:, query, : query + 1] = scores[:, query, : query + 1].softmax(-1)
     return weights
-
-
-def weights_discarding(scores):
-    hidden = torch.ones_like(scores).triu(1).bool()
-    scores.masked_fill(hidden, -torch.inf)
-    return scores.softmax(-1)
 
 
 def weights_in_place(scores):
@@ -180,14 +167,6 @@ RIGHT = {
 
 WRONG = {
     "causal_mask": [
-        (lambda n, p: lower(n), "the causal mask, without the prompt"),
-        (prompt_as_queries, "the tokens of the prompt see everything"),
-        (lambda n, p: ~mask_by_loop(n, p), "mask-inverted"),
-        (lambda n, p: mask_by_loop(n, p).T, "mask-transposed"),
-        (lambda n, p: lower(n, 1) | prompt(n, p), "mask-off-by-one", "the next one"),
-        (lambda n, p: lower(n, -1) | prompt(n, p), "mask-off-by-one", "from itself"),
-        (lambda n, p: lower(n) | prompt(n, p + 1), "one token after the prompt"),
-        (lambda n, p: torch.full((n, n), True), "no-causal-mask"),
         (lambda n, p: torch.tril(torch.ones(n, n)) + prompt(n, p), "it should be"),
         (lambda n, p: mask_by_loop(5, 2), "Is a number written into your code"),
         (lambda n, p: torch.ones(n).tril().bool(), "stopped"),
@@ -196,95 +175,29 @@ WRONG = {
             "stopped",
             "The check calls it as causal_mask(num_tokens, num_prompt): keep its first line.",
         ),
-        (lambda n, p: lower(n, p), "mask-off-by-one", "whose whole diagonal is moved"),
     ],
     "causal_weights": [
-        (weights_discarding, "mask-discarded"),
         (weights_in_place, "input-modified"),
-        (lambda s: s.softmax(-1).masked_fill(future(s), 0), "mask-after-softmax"),
-        (lambda s: (s + future(s) * -1e9).softmax(-1), "to which -1e9 was added"),
-        (lambda s: (s * ~future(s)).softmax(-1), "mask-with-zero"),
-        (lambda s: hide(s, ~future(s)).softmax(-1), "mask-inverted"),
-        (lambda s: hide(s, ~future(s, 0)).softmax(-1), "mask-transposed"),
-        (lambda s: hide(s, future(s, 2)).softmax(-1), "mask-off-by-one", "one token too many"),
-        (lambda s: hide(s, future(s, 0)).softmax(-1), "mask-off-by-one", "no token sees itself"),
-        (lambda s: hide(s, future(s)).softmax(1), "softmax-wrong-axis"),
-        (lambda s: hide(s / s.shape[-1] ** 0.5, future(s)).softmax(-1), "wrong-scale", "scaled once more"),
-        (lambda s: hide(s, future(s), -20).softmax(-1), "a fill value that is not below all scores here"),
-        (lambda s: hide(s, future(s), -25.0).softmax(-1), "a fill value that is not below all scores here"),
-        (lambda s: (s - 20000.0 * torch.ones_like(s[0]).triu(1)).softmax(-1), "about 1e12"),
     ],
     "padding_mask": [
-        (lambda n, t: ~padding_by_loop(n, t), "mask-inverted"),
-        (
-            lambda n, t: (torch.arange(t) <= torch.tensor(n)[:, None])[:, None, None],
-            "mask-off-by-one",
-            "one token of padding",
-        ),
-        (lambda n, t: padding(n, t)[:, None, :, None], "mask-transposed"),
-        (padding, "mask-rank"),
-        (lambda n, t: padding(n, t)[:, None], "mask-rank"),
-        (lambda n, t: padding_by_loop(n, t).flip(3), "padding on the left"),
         (lambda n, t: padding_by_loop(n, t).int(), "int32; it should be bool"),
         (padding_without_return, "returns-none"),
         (lambda n, t: padding(n, max(n))[:, None, None], "has the shape (3, 1, 1, 10); it should be (3, 1, 1, 12)"),
         (lambda lengths, n: lengths.sort() or ..., "input-modified"),
     ],
     "joined_mask": [
-        (lambda keep, real: keep | real[:, None, None], "that one of the masks allows"),
-        (lambda keep, real: keep & real[:, None], "mask-rank"),
-        (lambda keep, real: ~(keep & real[:, None, None]), "mask-inverted"),
-        (lambda keep, real: keep & real[:, None, :, None], "mask-transposed"),
-        (lambda keep, real: keep[None, None].repeat(len(real), 1, 1, 1), "the causal mask alone"),
-        (lambda keep, real: real[:, None, None].repeat(1, 1, len(keep), 1), "the padding mask alone"),
         (lambda keep, real: (keep & real[:, None, None]).int(), "int32; it should be bool"),
         (lambda keep, real: keep & real, "stopped"),
-        (lambda keep, real: keep & real[:, None, None] & real[:, None, :, None], "hides padding as queries, too"),
         (joined_in_place, "input-modified"),
     ],
     "to_torch_mask": [
-        (lambda keep, target: keep, "mask-inverted", "whatever the target is"),
-        (lambda keep, target: ~keep, "mask-inverted", "whatever the target is"),
-        (lambda keep, target: keep if target[0] == "s" else ~keep, "still (batch, 1, 1, key)"),
-        (lambda keep, target: keep.flatten(1) if target[0] == "k" else keep, "mask-inverted", "in two targets"),
-        (lambda keep, target: ~keep.flatten(1) if target[0] == "k" else ~keep, "mask-inverted", "every target"),
-        (lambda keep, target: ~keep.flatten(1) if target[0] == "k" else keep, "mask-inverted", "`attn_mask` in the"),
         (lambda keep, target: keep if target[0] == "s" else (~keep).float(), "it should be"),
         (lambda keep, target: -keep, "stopped"),
-        (lambda keep, target: keep if target[0] == "s" else (~keep).squeeze(), "in a batch of one sample"),
-    ],
-    "decode_mask": [
-        (lambda q, k: torch.ones(q, k).tril().bool(), "causal-top-left"),
-        (lambda q, k: ~decode_by_rows(q, k), "mask-inverted"),
-        (lambda q, k: torch.ones(q, k).tril(k - q + 1).bool(), "mask-off-by-one", "the next one"),
-        (lambda q, k: torch.ones(q, k).tril(k - q - 1).bool(), "mask-off-by-one", "from itself"),
-        (lambda q, k: torch.ones(q, k).bool(), "no-causal-mask"),
-        (lambda q, k: torch.ones(k, k).tril().bool(), "the square mask"),
-        (lambda q, k: decode_by_rows(q, k).T, "mask-transposed"),
-        (lambda q, k: torch.cat([torch.zeros(q, k - q), torch.ones(q, q).tril()], 1).bool(), "hides the old tokens"),
-        (lambda q, k: torch.ones(q, k).tril(k - q), "it should be bool"),
     ],
     "safe_weights": [
-        (lambda s, keep: hide(s, ~keep).softmax(-1), "nan-on-hidden-rows"),
-        (lambda s, keep: hide(s, ~keep, -1e9).softmax(-1), "shared out evenly"),
-        (lambda s, keep: s.softmax(-1).masked_fill(~keep, 0.0), "mask-after-softmax"),
-        (lambda s, keep: (s + ~keep * -1e9).softmax(-1) * keep, "to which -1e9 was added"),
-        (lambda s, keep: hide(s, ~keep, 0.0).softmax(-1), "mask-with-zero"),
-        (lambda s, keep: hide(s, keep).softmax(-1).nan_to_num(), "mask-inverted"),
-        (lambda s, keep: F.softmax(s, 2), "mask-discarded"),
-        (lambda s, keep: s.exp() * keep / (s.exp() * keep).sum(-1, keepdim=True).clamp(min=1e-300), "without a guard"),
         (lambda s, keep: s.masked_fill_(~keep, -1e9).softmax(-1) * keep, "input-modified"),
     ],
     "dropped_weights": [
-        (lambda w, drop, p, training: torch.where(drop, 0.0, w / (1 - p)), "dropout-at-eval"),
-        (lambda w, drop, p, training: w.masked_fill(drop, 0.0) if training else w, "only zeroes"),
-        (lambda w, drop, p, training: w.masked_fill(drop, 0.0) * (1 - p) if training else w, "shrink by 1 - p"),
-        (lambda w, drop, p, training: w.masked_fill(drop, 0.0) / p if training else w, "the share that goes"),
-        (lambda w, drop, p, training: w * drop / (1 - p) if training else w, "mask-inverted"),
-        (lambda w, drop, p, training: w, "no dropout at all"),
-        (lambda w, drop, p, training: F.dropout(w, p, training), "with dice of its own", "`drop`"),
-        (lambda w, drop, p, training: w.masked_fill(drop, 0.0), "dropout-at-eval", "two faults"),
-        (lambda w, drop, p, training: F.normalize(w * ~drop, p=1, dim=-1) if training else w, "sum to 1 again"),
         (lambda w, drop, p, training: w.masked_fill_(drop, 0.0) / (1 - p) if training else w, "input-modified"),
     ],
 }

@@ -23,22 +23,11 @@ def two_by_stack(x, q, k, v):
     return context.transpose(0, 1).flatten(1)
 
 
-def two_scaled(x, q, k, v, scale):
-    return torch.cat([(x @ q[i] @ (x @ k[i]).T * scale).softmax(-1) @ (x @ v[i]) for i in (0, 1)], 1)
-
-
 def mix_by_sum(contexts, w_o):
     output, start = 0, 0
     for context in contexts:
         output = output + context @ w_o[:, start : start + context.shape[-1]].T
         start += context.shape[-1]
-    return output
-
-
-def mix_keeping_last(contexts, w_o):
-    for i, context in enumerate(contexts):
-        width = context.shape[-1]
-        output = context @ w_o[:, i * width : (i + 1) * width].T
     return output
 
 
@@ -143,35 +132,8 @@ RIGHT = {
 }
 
 WRONG = {
-    "two_heads": [
-        (lambda x, q, k, v: torch.cat([head(x, q[0], k[0], v[0])] * 2, 1), "heads-share-weights"),
-        (
-            lambda x, q, k, v: torch.cat([head(x, q[0], k[i], v[i]) for i in (0, 1)], 1),
-            "projection-reused",
-            "queries of head 0",
-        ),
-        (
-            lambda x, q, k, v: torch.cat([head(x, q[i], k[i], v[0]) for i in (0, 1)], 1),
-            "projection-reused",
-            "values of head 0",
-        ),
-        (lambda x, q, k, v: torch.cat([head(x, q[0], k[0], v[i]) for i in (0, 1)], 1), "heads-share-scores"),
-        (lambda x, q, k, v: head(x, q[0], k[0], v[0]) + head(x, q[1], k[1], v[1]), "heads-averaged"),
-        (lambda x, q, k, v: torch.stack([head(x, q[i], k[i], v[i]) for i in (0, 1)]), "on an axis of their own"),
-        (lambda x, q, k, v: torch.cat([head(x, q[i], k[i], v[i]) for i in (0, 1)]), "one below the other"),
-        (lambda x, q, k, v: two_scaled(x, q, k, v, (2 * q[0].shape[1]) ** -0.5), "wrong-scale"),
-        (lambda x, q, k, v: two_scaled(x, q, k, v, 1.0), "missing-scale"),
-        (lambda x, q, k, v: torch.cat([head(x, q[i], k[i], v[i]) for i in (1, 0)], 1), "in the wrong order"),
-    ],
     "mix_heads": [
-        (lambda c, w: torch.cat(c, 2), "output-projection-missing"),
-        (lambda c, w: torch.cat(c, 2) @ w.T / len(c), "heads-averaged"),
-        (mix_keeping_last, "the last head alone"),
-        (lambda c, w: torch.cat(c[::-1], 2) @ w.T, "in reverse order"),
-        (lambda c, w: torch.stack(c, -1).reshape(*c[0].shape[:2], -1) @ w.T, "elements of the heads taken in turn"),
-        (lambda c, w: sum(one @ w[:, : one.shape[2]].T for one in c), "heads-share-weights"),
         (lambda c, w: torch.cat(c) @ w.T, "stopped", "RuntimeError"),
-        (lambda c, w: torch.cat(c, -1) @ w, "multiplied by `w_o` as it stands"),
         (lambda c, w: c[0].mul_(2) @ w[:, : c[0].shape[2]].T, "input-modified"),
     ],
     "Wrapper": [

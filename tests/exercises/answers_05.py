@@ -206,27 +206,6 @@ def convert_row_by_row(wrapper):
     return split
 
 
-def converting(change):
-    def convert(wrapper):
-        split = convert_by_state(wrapper)
-        with torch.no_grad():
-            change(split, wrapper)
-        return split
-
-    return convert
-
-
-def interleave(split, wrapper):
-    for role in ("q_proj", "k_proj", "v_proj"):
-        for at, head in enumerate(wrapper.heads):
-            getattr(split, role).weight[at :: len(wrapper.heads)] = getattr(head, role).weight
-
-
-def first_head(split, wrapper):
-    for role in ("q_proj", "k_proj", "v_proj"):
-        getattr(split, role).weight.copy_(getattr(wrapper.heads[0], role).weight.repeat(len(wrapper.heads), 1))
-
-
 def convert_by_hand(wrapper, num_heads=None, **options):
     d_in, d_out = wrapper.heads[0].q_proj.in_features, wrapper.out_proj.out_features
     split = MultiHeadAttention(d_in, d_out, num_heads or wrapper.num_heads, **options)
@@ -234,14 +213,6 @@ def convert_by_hand(wrapper, num_heads=None, **options):
         for role in ("q_proj", "k_proj", "v_proj"):
             getattr(split, role).weight.copy_(torch.cat([getattr(head, role).weight for head in wrapper.heads]))
         split.out_proj.weight.copy_(wrapper.out_proj.weight)
-    return split
-
-
-def roles_alone(wrapper):
-    split = MultiHeadAttention(wrapper.heads[0].q_proj.in_features, wrapper.out_proj.out_features, wrapper.num_heads)
-    split.q_proj.weight.data = torch.cat([head.q_proj.weight for head in wrapper.heads])
-    split.k_proj.weight.data = torch.cat([head.k_proj.weight for head in wrapper.heads])
-    split.v_proj.weight.data = torch.cat([head.v_proj.weight for head in wrapper.heads])
     return split
 
 
@@ -308,11 +279,6 @@ WRONG = {
         (lambda: 7, "it should be a string of letters"),
     ],
     "scores_by_head": [
-        (lambda q, k: q @ k.transpose(2, 3), "missing-scale"),
-        (lambda q, k: q @ k.transpose(2, 3) / (q.shape[1] * q.shape[3]) ** 0.5, "wrong-scale", "over all heads"),
-        (lambda q, k: q @ k.transpose(2, 3) / q.shape[3], "wrong-scale", "without the root"),
-        (lambda q, k: k @ q.transpose(2, 3) / q.shape[3] ** 0.5, "queries and keys are exchanged"),
-        (lambda q, k: torch.einsum("bhqd,bhkd->bqk", q, k) / q.shape[3] ** 0.5, "heads-share-scores"),
         (lambda q, k: q @ k.transpose(1, 2) / q.shape[3] ** 0.5, "stopped", "RuntimeError"),
         (lambda q, k: q.mul_(q.shape[3] ** -0.5) @ k.transpose(2, 3), "input-modified"),
     ],
@@ -341,30 +307,16 @@ WRONG = {
         (Split(7, 12, 3), "give the class itself, without parentheses"),
     ],
     "to_torch_mha": [
-        (lambda q, k, v, out: (torch.cat([k, q, v]), out), "the keys first"),
-        (lambda q, k, v, out: (torch.cat([q, k, v], 1), out), "side by side"),
-        (lambda q, k, v, out: (torch.stack([q, k, v]), out), "on an axis of their own"),
-        (lambda q, k, v, out: (torch.stack([q, k, v], 1).view(-1, q.shape[1]), out), "three matrices in turn"),
-        (lambda q, k, v, out: (torch.cat([q.T, k.T, v.T]), out), "the transposed matrices"),
-        (lambda q, k, v, out: (torch.cat([q, k, v]), out.T), "the transpose of `out_proj`"),
         (lambda q, k, v, out: torch.cat([q, k, v]), "it should be 2 values"),
         (lambda q, k, v, out: (torch.cat([q, k, v, out]), out), "`in_proj_weight` is off"),
         (lambda q, k, v, out: (torch.cat([q, k, v.T]), out), "`in_proj_weight` is off"),
     ],
     "to_split": [
-        (converting(interleave), "interleaved"),
-        (converting(first_head), "heads-share-weights"),
-        (converting(lambda split, wrapper: split.k_proj.weight.copy_(split.q_proj.weight)), "projection-reused"),
-        (converting(lambda split, wrapper: split.v_proj.weight.copy_(split.k_proj.weight)), "projection-reused"),
-        (converting(lambda split, w: split.out_proj.weight.copy_(w.out_proj.weight.T)), "whose W^O is transposed"),
         (without_out_proj, "`out_proj.weight` is off"),
-        (roles_alone, "whose W^O was forgotten"),
         (stacked_in_place, "`torch.stack` makes a new axis"),
         (stacked_state, "A matrix has another number of axes than its parameter"),
         (in_place_with_gradient, "only under `torch.no_grad()`"),
         (lambda w: convert_by_hand(w, bias=True), "has `q_proj.bias`", "without bias"),
-        (lambda w: convert_by_hand(w, causal=False), "no-causal-mask", "not causal"),
-        (lambda w: convert_by_hand(w, num_heads=1), "a single head"),
         (lambda w: convert_by_hand(w, num_heads=w.num_heads * w.head_dim), "`num_heads` is off"),
         (lambda w: convert_by_hand(w, dropout=0.5), "`dropout` is off"),
         (lambda wrapper: wrapper, "give back a MultiHeadAttention, and gives back a MultiHeadAttentionWrapper"),

@@ -65,29 +65,6 @@ def distances_backwards(query, key, num_distances, base):
     return torch.stack([key @ rotate_like_transformers(query, c, s) for c, s in zip(cos, sin, strict=True)])
 
 
-def distances_of_the_key(query, key, num_distances, base):
-    cos, sin = table(angles_of(num_distances, speeds(len(query), base)))
-    return rotate_like_transformers(key.expand(num_distances, -1), cos, sin) @ query
-
-
-def distances_rotating_both_alike(query, key, num_distances, base):
-    cos, sin = table(angles_of(num_distances, speeds(len(query), base)))
-    q = rotate_like_transformers(query.expand(num_distances, -1), cos, sin)
-    k = rotate_like_transformers(key.expand(num_distances, -1), cos, sin)
-    return (q * k).sum(-1)
-
-
-def all_positions(query, key, num_distances, base):
-    cos, sin = table(angles_of(num_distances, speeds(len(query), base)))
-    q = rotate_like_transformers(query.expand(num_distances, -1), cos, sin)
-    return q @ rotate_like_transformers(key.expand(num_distances, -1), cos, sin).T
-
-
-def distances_of_neighbours(query, key, num_distances, base):
-    cos, sin = table(angles_of(num_distances, speeds(len(query), base)))
-    return rotate_neighbours(query.expand(num_distances, -1), cos, sin) @ key
-
-
 def cross_by_loop(x, context, w_q, w_k, w_v):
     samples = []
     for asking, asked in zip(x, context, strict=True):
@@ -109,22 +86,6 @@ def cross_by_einsum(x, context, w_q, w_k, w_v):
 def cross(x, context, w_q, w_k, w_v, scale=None):
     q, k, v = x @ w_q.T, context @ w_k.T, context @ w_v.T
     return torch.softmax(q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale), -1) @ v
-
-
-def cross_causal(x, context, w_q, w_k, w_v):
-    q, k, v = x @ w_q.T, context @ w_k.T, context @ w_v.T
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
-def values_from_x(x, context, w_q, w_k, w_v):
-    weights = torch.softmax(x @ w_q.T @ (context @ w_k.T).mT / len(w_q) ** 0.5, -1)
-    values = x @ w_v.T
-    return weights @ values
-
-
-def keys_from_x(x, context, w_q, w_k, w_v):
-    weights = torch.softmax(x @ w_q.T @ (x @ w_k.T).mT / len(w_q) ** 0.5, -1)
-    return weights @ (context @ w_v.T)
 
 
 def neighbours_by_loop(x, cos, sin):
@@ -187,52 +148,19 @@ RIGHT = {
 
 WRONG = {
     "last_real_output": [
-        (lambda o, n: o[:, -1], "the last column of the batch"),
-        (lambda o, n: o[:, 0], "the first token"),
-        (lambda o, n: o[:, n - 1], "a table of all samples by all lengths"),
-        (lambda o, n: o[torch.arange(len(o)), n - 2], "the token before the last real one"),
         (lambda o, n: o[n - 1], "has the shape", "Which line decides this size?"),
-        (lambda o, n: o.sum(1), "the sum over all tokens"),
         (lambda o, n: last_by_loop(o, n)[:, None], "has the shape"),
     ],
     "tokens_per_turn": [
-        (lambda d, b: speeds(d, b), "the angles per token"),
-        (lambda d, b: 1 / speeds(d, b), "for one radian"),
-        (lambda d, b: 360 / speeds(d, b), "360 radians"),
-        (lambda d, b: torch.pi / speeds(d, b), "half a turn"),
-        (lambda d, b: speeds(d, b) / (2 * torch.pi), "the reciprocal is asked for"),
         (lambda d, b: (2 * torch.pi / speeds(d, b)).tolist(), "it should be a tensor"),
     ],
     "rotate_neighbours": [
-        (rotate_like_transformers, "as in the lesson"),
-        (lambda x, c, s: rotate_neighbours(x, c, -s), "the other direction"),
-        (lambda x, c, s: rotate_neighbours(x, s, c), "cosines and sines exchanged"),
-        (lambda x, c, s: rotate_neighbours(x, c, s).unflatten(-1, (-1, 2)), "an axis of their own"),
-        (lambda x, c, s: rotate_neighbours(x, c, s).unflatten(-1, (-1, 2)).mT.flatten(-2), "put back as halves"),
         (lambda x, c, s: x * c, "stopped", "RuntimeError"),
     ],
     "scores_by_distance": [
-        (distances_rotating_both_alike, "nothing between them changes"),
-        (distances_backwards, "stands before its key"),
-        (distances_of_the_key, "stands before its key"),
-        (all_positions, "one row of distances is asked for"),
-        (lambda q, k, n, b: distances_by_formula(q, k, n, b) / len(q) ** 0.5, "they are not scaled"),
-        (lambda q, k, n, b: distances_by_formula(q, k, n + 1, b)[1:], "start at distance 1"),
-        (lambda q, k, n, b: distances_by_formula(q, k, n, b).flip(0), "in reverse"),
-        (distances_of_neighbours, "pairs of neighbours"),
         (lambda q, k, n, b: distances_by_formula(q, k, n, b).tolist(), "it should be a tensor"),
     ],
     "cross_attention": [
-        (lambda x, c, q, k, v: cross(x, x, q, k, v), "the context is never read"),
-        (lambda x, c, q, k, v: cross(c, c, q, k, v), "x is never read"),
-        (lambda x, c, q, k, v: cross(c, x, q, k, v), "the other way around"),
-        (lambda x, c, q, k, v: cross(x, c, q, k, v, 1.0), "missing-scale"),
-        (lambda x, c, q, k, v: cross(x, c, q, k, v, c.shape[-1] ** -0.5), "wrong-scale"),
-        (cross_causal, "all of the other sentence is there already"),
-        (values_from_x, "values from x"),
-        (keys_from_x, "keys from x"),
-        (lambda x, c, q, k, v: cross(x, c, q, k, v, 1 / len(q)), "wrong-scale", "divided by head_dim"),
         (lambda x, c, q, k, v: cross(x, c, q.T, k.T, v.T), "stopped", "RuntimeError"),
-        (lambda x, c, q, k, v: cross(x, c, k, q, v), "projection-reused"),
     ],
 }

@@ -104,52 +104,18 @@ RIGHT = {
 
 WRONG = {
     "window_with_sinks": [
-        (lambda q, k, w, s: mask_by_loop(q, k, w, 0), "without the sinks"),
-        (lambda q, k, w, s: mask_by_loop(k, k, w, s)[:q], "causal-top-left"),
-        (lambda q, k, w, s: mask_by_loop(q, k, w + 1, s), "window-off-by-one", "too wide"),
-        (lambda q, k, w, s: mask_by_loop(q, k, w, 0) | (torch.arange(k) < s), "no-causal-mask"),
-        (lambda q, k, w, s: ~mask_by_loop(q, k, w, s), "mask-inverted"),
         (lambda q, k, w, s: mask_by_loop(k, k, w, s), "has the shape"),
         (lambda q, k, w, s: mask_by_loop(q, k, w, s).float(), "bool"),
     ],
     "rolling_slot": [
-        (lambda p, w, s: p % w, "without sinks"),
         (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
-        (lambda p, w, s: p % (w + s), "those of the sinks included"),
-        (lambda p, w, s: p if p < s else s + p % w, "not counted out of"),
-        (lambda p, w, s: p, "keeps everything"),
-        (lambda p, w, s: min(p, s + w - 1), "old tokens would have to move"),
         (lambda p, w, s: slot_by_walking(p, w, s) / 1, "should be the integer"),
     ],
     "earliest_token": [
-        (lambda p, w, kinds: earliest_by_layers(p, w + 1, kinds), "window-off-by-one"),
-        (lambda p, w, kinds: earliest_by_layers(p, w, kinds[-1]), "the last layer alone"),
-        (lambda p, w, kinds: earliest_by_layers(p, w, kinds.replace("G", "")), "global layers skipped"),
-        (lambda p, w, kinds: 0 if "G" in kinds else p - len(kinds) * (w - 1), "before the first token"),
-        (lambda p, w, kinds: p - earliest_by_layers(p, w, kinds), "how many tokens"),
         (lambda p, w, kinds: sum(p - w for _ in kinds), "it should be"),
     ],
-    "latent_cache_bytes": [
-        (lambda t, n, h, latent, rotary, size: t * n * h * (latent + rotary) * size, "for each head"),
-        (lambda t, n, h, latent, rotary, size: 2 * t * n * (latent + rotary) * size, "two latent vectors"),
-        (lambda t, n, h, latent, rotary, size: t * n * latent * size, "without the rotary keys"),
-        (lambda t, n, h, latent, rotary, size: t * n * (latent + rotary), "not of bytes"),
-        (lambda t, n, h, latent, rotary, size: t * (latent + rotary) * size, "a single layer"),
-    ],
     "absorb_value_projection": [
-        (lambda v, o, h: o @ v, "sums over the heads"),
-        (lambda v, o, h: torch.cat([a @ b for a, b in zip(o.chunk(h, 1), v.chunk(h), strict=True)]), "below each"),
-        (lambda v, o, h: absorb_by_loop(v, o, h).T, "transposed"),
         (lambda v, o, h: absorb_by_loop(v.flip(0), o, h), "it should be"),
         (lambda v, o, h: v @ o, "stopped"),
-        (lambda v, o, h: absorb_by_einsum(v, o, h).unflatten(1, (h, -1)).mT.flatten(1), "latent by latent"),
-    ],
-    "flat_slot": [
-        (lambda p, t, s: p, "without blocks"),
-        (lambda p, t, s: t[p // s], "alone"),
-        (lambda p, t, s: t[p // s] * s, "the first slot"),
-        (lambda p, t, s: t[p // s] + p % s, "not one slot wide"),
-        (lambda p, t, s: (t[p // s], p % s), "as a pair"),
-        (lambda p, t, s: t[p % len(t)] * s + p // len(t), "in turn"),
     ],
 }

@@ -75,19 +75,6 @@ def blocks_by_list(num_tokens, query_block, key_block):
     return torch.tensor(rows)
 
 
-def blocks_rounded_down(num_tokens, query_block, key_block):
-    return blocks_by_list(num_tokens, query_block, key_block)[: num_tokens // query_block, : num_tokens // key_block]
-
-
-def triangle(num_tokens, query_block, key_block):
-    return torch.ones(-(-num_tokens // query_block), -(-num_tokens // key_block)).tril().bool()
-
-
-def blocks_of_first_queries(num_tokens, query_block, key_block):
-    first_query, first_key = torch.arange(0, num_tokens, query_block), torch.arange(0, num_tokens, key_block)
-    return first_query[:, None] >= first_key
-
-
 def blocked_with_step(queries, keys, values, block, causal):
     rows, computed = [], 0
     positions = torch.arange(len(queries))
@@ -148,30 +135,6 @@ def whole(queries, keys, values, block, causal, **options):
     return context, blocks * (blocks + 1) // 2 if causal else blocks * blocks
 
 
-def sum_of_softmaxes(queries, keys, values, block, causal):
-    scores = queries @ keys.T / queries.shape[1] ** 0.5
-    if causal:
-        scores = scores.masked_fill(~torch.ones_like(scores).tril().bool(), -torch.inf)
-    context = 0
-    for s, v in zip(scores.split(block, 1), values.split(block), strict=True):
-        context = context + s.softmax(-1).nan_to_num(0.0) @ v
-    return context, whole(queries, keys, values, block, causal)[1]
-
-
-def blocked_unshrunk(queries, keys, values, block, causal):
-    scores = queries @ keys.T / queries.shape[1] ** 0.5
-    if causal:
-        scores = scores.masked_fill(~torch.ones_like(scores).tril().bool(), -torch.inf)
-    m, t, c = torch.full((len(queries),), -torch.inf), 0, 0
-    for s, v in zip(scores.split(block, 1), values.split(block), strict=True):
-        m, t, c = step(m, t, c, s, v, False, False)
-    return c / t[:, None], whole(queries, keys, values, block, causal)[1]
-
-
-def blocked_all(queries, keys, values, block, causal):
-    return whole(queries, keys, values, block, causal)[0], (-(-len(queries) // block)) ** 2
-
-
 def blocked_too_short(queries, keys, values, block, causal):
     blocks = len(queries) // block
     return whole(queries, keys, values, block, causal)[0][: blocks * block], blocks * (blocks + 1) // 2
@@ -208,52 +171,23 @@ RIGHT = {
 
 WRONG = {
     "bound_by": [
-        (lambda o, b, f, m: "compute" if o / b < f / m else "memory", "the two words exchanged"),
-        (lambda o, b, f, m: "memory" if o < b else "compute", "operations per byte are not used"),
-        (lambda o, b, f, m: "memory" if o / b < m / f else "compute", "upside down"),
-        (lambda *a: "memory", "the word for memory, always"),
         (lambda *a: True, "Your answer is True"),
-        (lambda o, b, f, m: o / b < f / m, "a word is asked for"),
         (lambda o, b, f, m: "memory" if o // b < f // m else "compute", "it should be"),
         (lambda o, b, f, m: "memory-bound", "it should be '"),
         (lambda o, b, f, m: "memory" if 2 * o / b < f / m else "compute", "it should be 'memory'"),
     ],
     "explicit_intensity": [
-        (lambda *a: explicit(*a, pairs=0), "the fused form"),
-        (lambda *a: explicit(*a, pairs=2), "two passes of tables like the scores"),
-        (lambda *a: explicit(*a, flops=2), "multiplications alone"),
-        (lambda t, h, d, size: explicit(t, h, d, 1), "per element, not per byte"),
-        (lambda *a: 1 / explicit(*a), "bytes per operation"),
         (lambda *a: int(explicit(*a)), "it should be"),
     ],
     "tokens_per_second": [
-        (lambda n, w, c, m: m / (w + n * c), "the tokens of one text"),
-        (lambda n, w, c, m: n * m / (w + c), "all texts share"),
-        (lambda n, w, c, m: n * m / (n * w + n * c), "anew for each text"),
-        (lambda n, w, c, m: (w + n * c) / m, "the seconds of a step"),
-        (lambda n, w, c, m: n * m / w, "without the caches"),
         (lambda n, w, c, m: n * m // (w + n * c), "it should be"),
     ],
     "causal_blocks": [
-        (triangle, "only if both blocks are equally long"),
-        (blocks_of_first_queries, "whose first query"),
-        (blocks_rounded_down, "without the smaller blocks"),
-        (lambda n, q, k: ~blocks_by_mask(n, q, k), "mask-inverted"),
         (lambda n, q, k: blocks_by_mask(n, k, q), "has the shape"),
-        (lambda n, q, k: blocks_by_mask(n, q, k).T, "mask-transposed"),
-        (lambda n, q, k: torch.ones(n, n).tril().bool(), "of single tokens"),
-        (lambda n, q, k: torch.ones_like(blocks_by_mask(n, q, k)), "no-causal-mask"),
         (lambda n, q, k: blocks_by_mask(n, q, k).int(), "int32; it should be bool"),
     ],
     "blocked_attention": [
-        (blocked_all, "with every block computed"),
-        (blocked_unshrunk, "not made smaller"),
-        (sum_of_softmaxes, "a sum of softmaxes"),
         (blocked_too_short, "has the shape"),
-        (lambda *a: whole(*a, scale=1.0), "missing-scale"),
-        (lambda *a: (whole(*a[:4], False)[0], whole(*a)[1]), "no-causal-mask"),
-        (lambda *a: whole(*a)[0], "the context alone"),
-        (lambda *a: (whole(*a)[0], -(-len(a[0]) // a[3])), "the blocks of keys"),
         (lambda *a: (whole(*a)[0], "all"), "Of the parts, `computed` is off"),
         (filled_with_1000, "it should be"),
     ],

@@ -57,31 +57,15 @@ RIGHT = {
 }
 WRONG = {
     "embed_sentence": [
-        (lambda s, v, t: t[: len(s.split())], "the first rows of the table"),
-        (lambda s, v, t: t[[v.index(word) for word in dict.fromkeys(s.split())]], "each word once"),
-        (lambda s, v, t: t[sorted(v.index(word) for word in s.split())], "the order of the vocabulary"),
-        (lambda s, v, t: torch.tensor([v.index(word) for word in s.split()]), "the numbers of the rows"),
         (lambda s, v, t: [v.index(word) for word in s.split()], "gives back a list"),
-        (lambda s, v, t: t[[v.index(word) for word in s.split()]].sum(0), "the sum of the embeddings"),
         (embed_letters, "stopped", "ValueError"),
         (embed_in_columns, "has the shape"),
         (lambda s, v, t: t, "has the shape"),
     ],
     "blend_with_mean": [
-        (lambda e, s: s * e + (1 - s) * e.mean(0), "the two parts exchanged"),
-        (lambda e, s: (1 - s) * e + s * e.mean(1, keepdim=True), "each token's own numbers"),
-        (lambda e, s: (1 - s) * e + s * e.mean(), "one mean of all numbers"),
-        (lambda e, s: (1 - s) * e + s * e.sum(0), "the sum of all vectors"),
-        (lambda e, s: e + s * e.mean(0), "the whole vector plus"),
-        (lambda e, s: e.mean(0).expand_as(e), "the mean alone"),
-        (lambda e, s: 0.5 * e + 0.5 * e.mean(0), "half of each"),
         (lambda e, s: e.mean(0), "has the shape"),
     ],
     "row_sums": [
-        (lambda weights: weights.sum(0), "the sum of each column"),
-        (lambda weights: weights.sum(), "the sum of the whole table"),
-        (lambda weights: weights.mean(1), "the mean of each row"),
-        (lambda weights: weights.max(1).values, "the largest number of each row"),
         (lambda weights: weights.sum(1, keepdim=True), "it should be"),
         (lambda weights: weights.abs().sum(1), "it should be"),
     ],

@@ -34,16 +34,9 @@ RIGHT = {
 }
 WRONG = {
     "attention_weights": [
-        (lambda s: s.exp(), "no-softmax", "not yet divided"),
-        (lambda s: s / s.sum(), "no-softmax", "without exp"),
-        (lambda s: F.one_hot(s.argmax(), len(s)).to(s.dtype), "1 for the largest score"),
-        (lambda s: s.softmax(0).softmax(0), "double-softmax"),
         (lambda s: s.sigmoid(), "Ask yourself"),
     ],
     "context_of_token": [
-        (lambda w, v: v.mean(0), "weights-not-applied", "plain mean"),
-        (lambda w, v: v[w.argmax()], "the value with the largest weight alone"),
-        (lambda w, v: w[:, None] * v, "before they are added up"),
         (lambda w, v: w * v, "stopped", "RuntimeError"),
     ],
     "MyHead": [

@@ -47,18 +47,7 @@ RIGHT = {
     ],
 }
 WRONG = {
-    "masked_weights": [
-        (lambda s, k: s.masked_fill(k, -torch.inf).softmax(-1), "mask-inverted"),
-        (lambda s, k: s.masked_fill(~k, 0.0).softmax(-1), "mask-with-zero"),
-        (lambda s, k: s.softmax(-1) * k, "mask-after-softmax"),
-        (lambda s, k: (s.masked_fill(~k, -torch.inf), s.softmax(-1))[1], "mask-discarded"),
-    ],
     "earlier_outputs_moved": [
-        (lambda b, a: (a - b).abs().max(), "including the last token's"),
-        (lambda b, a: (a - b)[:, :-1].max(), "with its sign"),
-        (lambda b, a: (a - b)[:, :-1].abs().mean(), "the mean difference"),
-        (lambda b, a: (a - b)[:, -1].abs().max(), "the difference of the last token's output"),
-        (lambda b, a: (a - b)[0, :-1].abs().max(), "in the first sample"),
         (lambda b, a: (a - b).abs()[:, :-1].max(-1), "both tensors of `max`"),
     ],
     "MyCausalHead": [

@@ -76,17 +76,9 @@ RIGHT = {
 
 WRONG = {
     "two_mixes": [
-        (lambda a, b, v: a @ v, "head 0 alone"),
-        (lambda a, b, v: (a + b) / 2 @ v, "heads-averaged"),
-        (lambda a, b, v: torch.cat([a @ v, b @ v]), "every head's mix of all columns"),
-        (lambda a, b, v: torch.cat([b @ v[:, : v.shape[1] // 2], a @ v[:, v.shape[1] // 2 :]]), "exchanged"),
         (lambda a, b, v: torch.stack([a @ v[:, : v.shape[1] // 2], b @ v[:, v.shape[1] // 2 :]]), "shape"),
     ],
     "output_of_head": [
-        (lambda c, w, head: c @ w[:, : c.shape[-1]].T, "block of head 0"),
-        (lambda c, w, head: c @ w[head * c.shape[-1] : (head + 1) * c.shape[-1]], "by rows of `w_o`"),
-        (lambda c, w, head: c, "output-projection-missing"),
-        (lambda c, w, head: c @ w[:, head : head + c.shape[-1]].T, "columns from `head` on"),
         (lambda c, w, head: c @ w.T, "stopped", "RuntimeError"),
     ],
     "MyWrapper": [

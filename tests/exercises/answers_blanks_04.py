@@ -29,21 +29,10 @@ RIGHT = {
 }
 
 WRONG = {
-    "slot_of": [
-        (lambda strides, index: sum(index), "sum of the index"),
-        (lambda strides, index: slot_by_loop(strides[::-1], index), "read from the right"),
-        (lambda strides, index: slot_by_loop(strides, index) + 1, "the slot after it"),
-    ],
     "to_heads": [
-        (lambda x, h: x.view(x.shape[0], h, x.shape[1], -1), "split-without-transpose"),
-        (lambda x, h: x.view(*x.shape[:2], h, -1), "without the exchange"),
-        (lambda x, h: x.view(*x.shape[:2], -1, h).permute(0, 3, 1, 2), "every h-th element"),
         (lambda x, h: x.transpose(1, 2).view(x.shape[0], h, x.shape[1], -1), "stopped", "RuntimeError"),
     ],
     "from_heads": [
-        (lambda x: x.reshape(x.shape[0], x.shape[2], -1), "merge-without-transpose"),
-        (lambda x: x.transpose(1, 2), "without the join"),
         (lambda x: x.transpose(1, 2).view(x.shape[0], x.shape[2], -1), "stopped", "RuntimeError"),
-        (lambda x: x.mean(1), "heads-averaged"),
     ],
 }

@@ -31,17 +31,9 @@ RIGHT = {
 
 WRONG = {
     "rows_of_head": [
-        (lambda w, head, h: w[head::h], "every h-th row"),
-        (lambda w, head, h: w[: len(w) // h], "rows of head 0"),
-        (lambda w, head, h: w[head], "one row"),
         (lambda w, head, h: w[:, head * (len(w) // h) : (head + 1) * (len(w) // h)], "shape"),
-        (lambda w, head, h: w[head * h : (head + 1) * h], "as many rows as there are heads"),
     ],
     "project_to_heads": [
-        (lambda x, w, h: (x @ w.T).view(x.shape[0], h, x.shape[1], -1), "split-without-transpose"),
-        (lambda x, w, h: (x @ w.T).view(*x.shape[:2], h, -1), "without the exchange"),
         (lambda x, w, h: (x @ w).view(*x.shape[:2], h, -1).transpose(1, 2), "stopped", "RuntimeError"),
-        (lambda x, w, h: (x @ w.T).view(*x.shape[:2], -1, h).permute(0, 3, 1, 2), "every h-th element"),
-        (lambda x, w, h: x @ w.T, "not yet split"),
     ],
 }

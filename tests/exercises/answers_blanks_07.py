@@ -29,10 +29,6 @@ def table_by_complex(num_tokens, head_dim, base):
     return turned.real, turned.imag
 
 
-def angles_of(num_tokens, speed, first=0):
-    return torch.arange(first, num_tokens + first)[:, None] * speed
-
-
 def table(angles):
     return angles.cos(), angles.sin()
 
@@ -72,31 +68,11 @@ def rotate_by_unflatten(x, cos, sin):
     return torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-2).flatten(-2)
 
 
-def rotate_neighbours(x, cos, sin):
-    rotated = torch.empty_like(x)
-    rotated[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
-    rotated[..., 1::2] = x[..., 1::2] * cos + x[..., ::2] * sin
-    return rotated
-
-
-def rotate_without_minus(x, cos, sin):
-    a, b = x.chunk(2, dim=-1)
-    cos, sin = torch.cat((cos, cos), -1), torch.cat((sin, sin), -1)
-    return x * cos + torch.cat((b, a), -1) * sin
-
-
 def rotate_in_place(x, cos, sin):
     a, b = x.chunk(2, dim=-1)
     a.copy_(a * cos - b * sin)
     b.copy_(b * cos + a * sin)
     return x
-
-
-def rotate_in_a_row(x, cos, sin):
-    a, b = x.chunk(2, dim=-1)
-    a = a * cos - b * sin
-    b = b * cos + a * sin
-    return torch.cat([a, b], dim=-1)
 
 
 def positions_by_loop(real):
@@ -140,38 +116,16 @@ RIGHT = {
 
 WRONG = {
     "real_positions": [
-        (lambda real: torch.arange(real.shape[1]).expand_as(real), "padding is counted as if it were words"),
-        (lambda real: real.cumsum(1), "positions that start at 1"),
-        (lambda real: real.cumsum(1) - 1, "negative"),
         (positions_without_clamp, "it should be"),
-        (lambda real: (real.cumsum(0) - 1).clamp(min=0), "down each column"),
         (lambda real: (real.double().cumsum(1) - 1).clamp(min=0), "it should be int64"),
         (lambda real: real.sum(1) - 1, "has the shape"),
     ],
     "rotary_table": [
-        (lambda t, d, b: table(angles_of(t, speeds(d, b)))[::-1], "sines and cosines exchanged"),
-        (lambda t, d, b: table(angles_of(t, b ** (-torch.arange(d // 2) / d))), "fall half as fast"),
-        (lambda t, d, b: table(angles_of(t, b ** (-2 * torch.arange(0, d, 2) / d))), "fall twice as fast"),
-        (lambda t, d, b: table(angles_of(t, torch.ones(d // 2))), "one speed for all pairs"),
-        (lambda t, d, b: table(angles_of(t, speeds(d, b), 1)), "starts at position 1"),
-        (lambda t, d, b: table(torch.cat([angles_of(t, speeds(d, b))] * 2, -1)), "as wide as the head"),
-        (lambda t, d, b: table(angles_of(t, speeds(d, b)).repeat_interleave(2, 1)), "one after the other"),
-        (lambda t, d, b: table(torch.outer(speeds(d, b), torch.arange(t))), "transposed"),
-        (lambda t, d, b: table(angles_of(t, b ** (-2 * torch.arange(d).double() / d))), "There is one angle per pair"),
-        (lambda t, d, b: table(angles_of(t, b ** (-torch.arange(d).double() / d))), "There is one angle per pair"),
-        (lambda t, d, b: angles_of(t, speeds(d, b)), "it should be 2 values"),
-        (lambda t, d, b: table(angles_of(t, speeds(d, 10000.0))), "Of the parts, `cos` is off"),
         (lambda t, d, b: table(torch.arange(t) * speeds(d, b)), "stopped", "RuntimeError"),
     ],
     "rotate": [
-        (rotate_neighbours, "as in Meta's own files"),
-        (rotate_without_minus, "with plus in both"),
-        (rotate_in_a_row, "the first half's new elements"),
         (rotate_in_place, "input-modified"),
-        (lambda x, c, s: rotate_like_transformers(x, c, -s), "the other direction"),
-        (lambda x, c, s: rotate_like_transformers(x, s, c), "cosines and sines exchanged"),
         (lambda x, c, s: rotate_half(x) * torch.cat([s, s], -1), "At [0, 0, 0, 0] your result is"),
-        (lambda x, c, s: x * torch.cat([c, c], -1), "the cosine's part only"),
         (lambda x, c, s: x * c + rotate_half(x) * s, "stopped", "RuntimeError"),
     ],
 }

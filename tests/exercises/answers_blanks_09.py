@@ -65,35 +65,16 @@ RIGHT = {
 
 WRONG = {
     "window_mask": [
-        (lambda n, w: window_by_loop(n, w + 1), "window-off-by-one", "too wide"),
-        (lambda n, w: window_by_loop(n, w - 1), "window-off-by-one", "too narrow"),
-        (lambda n, w: torch.ones(n, n).tril().bool(), "without a window"),
-        (lambda n, w: window_by_loop(n, w) | window_by_loop(n, w).mT, "no-causal-mask"),
-        (lambda n, w: ~window_by_loop(n, w), "mask-inverted"),
         (lambda n, w: window_by_loop(n, w).float(), "bool"),
         (lambda n, w: window_by_loop(n, 3), "it should be"),
     ],
     "sink_weights": [
-        (lambda s, z: sink_by_formula(s, z, guard=False), "exp(1000) is infinite", "one score of each row"),
-        (lambda s, z: s.softmax(-1), "without the sink"),
-        (lambda s, z: torch.cat([s, z[:, None, None].expand(-1, s.shape[1], 1)], -1).softmax(-1), "column kept"),
-        (lambda s, z: F.normalize(sink_by_formula(s, z), p=1, dim=-1), "or it cancels"),
-        (lambda s, z: (s + z.view(-1, 1, 1)).softmax(-1), "or it cancels"),
-        (lambda s, z: s.exp() / (s.exp().sum(-1, keepdim=True) + z.view(-1, 1, 1)), "without its exponential"),
         (lambda s, z: torch.cat([s, z], -1).softmax(-1)[..., :-1], "stopped"),
     ],
     "latent_queries": [
-        (lambda q, w: q @ w.view(q.shape[2], q.shape[0], -1).transpose(0, 1), "dealt out to the heads in turn"),
-        (lambda q, w: q @ w[: q.shape[2]], "the matrix of head 0"),
-        (lambda q, w: queries_by_loop(q, w) / q.shape[2] ** 0.5, "that were scaled"),
         (lambda q, w: q @ w, "stopped"),
-        (lambda q, w: queries_by_loop(q, w).transpose(0, 1), "queries as the first axis"),
     ],
     "gather_blocks": [
-        (lambda m, t, n: m.flatten(0, 1)[:n], "whoever they belong to"),
-        (lambda m, t, n: m[sorted(t)].flatten(0, 1)[:n], "in the order of the memory"),
-        (lambda m, t, n: m[t].flatten(0, 1), "filled or not"),
         (lambda m, t, n: m[t], "has the shape"),
-        (lambda m, t, n: m[t].transpose(0, 1).flatten(0, 1)[:n], "taken in turn"),
     ],
 }

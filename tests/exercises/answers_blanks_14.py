@@ -188,18 +188,6 @@ def greedy_with_everything(model, tokens, num_new):
     return tokens
 
 
-def greedy_that_forgets(model, tokens, num_new):
-    unread = tokens
-    for _ in range(num_new):
-        unread = model(unread)[0][:, -1:].argmax(-1)
-        tokens = torch.cat([tokens, unread], 1)
-    return tokens
-
-
-def greedy_new_only(model, tokens, num_new):
-    return greedy_by_first_call(model, tokens, num_new)[:, tokens.shape[1] :]
-
-
 RIGHT = {
     "MultiHeadFromMemory": [Packed, OneByOne],
     "MultiQueryWithCache": [Shared, Folded],
@@ -222,17 +210,13 @@ WRONG = {
         (HeadsOfTheirOwn, "numbers per token"),
     ],
     "cut_batch": [
-        (lambda t, s, n: (batch_by_loop(t, s, n)[0],) * 2, "the targets are not shifted"),
-        (lambda t, s, n: batch_by_loop(t, s, n)[::-1], "inputs and targets exchanged"),
         (lambda t, s, n: (batch_by_loop(t, s, n)[0], t[s + n]), "shape"),
         (lambda t, s, n: tuple(part[:, 1:] for part in batch_by_loop(t, s, n)), "shape"),
         (lambda t, s, n: batch_by_loop(t, s, n)[0], "it should be"),
     ],
     "write_greedily": [
-        (greedy_that_forgets, "caches aren't given to the next call"),
         (greedy_without_cache, "stopped", "each must go in once"),
         (greedy_with_everything, "stopped", "each must go in once"),
-        (greedy_new_only, "the new tokens alone"),
         (lambda m, t, n: greedy_by_first_call(m, t, n - 1), "shape"),
     ],
 }
