@@ -1,7 +1,7 @@
 """Mistakes in attention code, and the doctor that finds, names and shows them."""
 
 from .attention_report import AttentionReport, said_once
-from .catalogue import CATALOGUE, Mistake
+from .catalogue import CATALOGUE, Mistake, Step, Symptom
 from .diagnose import diagnose
 from .finding import NOT_JUDGED, Finding, Kind
 from .measure.cache_stand_in import StandIn
@@ -26,8 +26,10 @@ __all__ = [
     "Report",
     "Result",
     "StandIn",
+    "Step",
     "Subject",
     "SubjectFailed",
+    "Symptom",
     "arguments_that_keep",
     "asks_for_gpu",
     "check_intentions",

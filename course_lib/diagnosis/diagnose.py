@@ -16,6 +16,7 @@ from course_lib.tracing import torch_private
 
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
+from .catalogue import MEASURED, Symptom
 from .confirm import confirm
 from .finding import AsExpected, Finding, Kind, error_message
 from .known_patterns import add_pattern_evidence
@@ -33,7 +34,7 @@ from .measure.stages import Stages
 from .measure.subject import Subject
 from .patches import patches_of
 from .pieces import examine_pieces
-from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
+from .precedence import root_causes
 from .registry import Rule, apply, collect
 from .report import Report
 from .several import ONE_TOKEN, examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
@@ -278,13 +279,13 @@ def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:
     findings = list(shared.left(findings))
     if any(isinstance(one, AsExpected) for one in remarks):
         # What was measured may be meant; how the code behaves elsewhere may not.
-        findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.kind is Kind.UNSEEN_WINDOW]
+        findings = [one for one in findings if one.origin.symptom not in MEASURED or one.kind is Kind.UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     attention = stages.reach(Attention)
     if attention is not None and attention.run.x.shape[1] == 1:
         causes = (*causes, Finding.unseen("give an x of several tokens", ONE_TOKEN))
-    if attention is None and all(cause.mistake in ELSEWHERE for cause in causes):
-        causes = (*causes, next((one for one in findings if not one.examined), None) or _unseen(stages))
+    if attention is None and all(cause.origin.symptom is Symptom.ELSEWHERE for cause in causes):
+        causes = (*causes, _unseen(stages))
     return Report(name, causes, () if causes else tuple(confirm(stages)), tuple(remarks))
 
 
@@ -324,7 +325,7 @@ def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], s
         inner = [one for one in inner if one.mistake is None or one.mistake in causes]
     findings = (*inner, *whole.findings)
     if any(isinstance(one, AsExpected) for one in whole.remarks):
-        findings = tuple(finding for finding in findings if finding.mistake in OF_BEHAVIOUR)
+        findings = tuple(finding for finding in findings if finding.origin.symptom not in MEASURED)
     checked = () if findings else (*sentences(attentions, "checked"), *whole.checked)
     return Report(name, findings, checked, (*sentences(attentions, "remarks"), *whole.remarks), tuple(attentions))
 

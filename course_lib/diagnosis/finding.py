@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from course_lib.about import page_of
 from course_lib.tracing import error_message, last_line
 
-from .catalogue import CATALOGUE
+from .catalogue import CATALOGUE, MEASURED, Origin, Step, Symptom
 
 if TYPE_CHECKING:
     from course_lib.pictures import Picture
@@ -45,6 +45,8 @@ CLAUSES = {
     Kind.UNSEEN_WINDOW: "whether it keeps to its window",
 }
 UNSEEN = {Kind.UNSEEN_WINDOW, Kind.NOT_EXAMINED, Kind.FAILED}
+UNNAMED = Origin()
+RANDOM = Origin(Step.INPUT, MEASURED, Symptom.BEHAVIOUR)  # no two runs can be compared
 FOREIGN_KEYS = "its keys are not made from x"
 
 
@@ -128,6 +130,16 @@ class Finding:
     def examined(self) -> bool:
         """Whether it is about what the code computes, and not about why that could not be seen."""
         return self.kind not in UNSEEN
+
+    @property
+    def origin(self) -> Origin:
+        """The step that is wrong, in what it shows, and what else is found because of it."""
+        return CATALOGUE[self.mistake].origin if self.mistake else RANDOM if self.kind is Kind.RANDOM else UNNAMED
+
+    @property
+    def in_plain_run(self) -> bool:
+        """Whether a run as the caller gave it differs because of this."""
+        return self.origin.symptom in (Symptom.BEHAVIOUR, Symptom.NUMBERS, Symptom.PIECES)
 
     @property
     def about(self) -> tuple[str | None, ...]:

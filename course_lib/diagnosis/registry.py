@@ -3,15 +3,24 @@
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from enum import Flag, auto
 from importlib import import_module
 from types import ModuleType
 
 from .finding import Finding, error_message
 from .measure.run import Run
-from .measure.stages import Stages
+from .measure.stages import Stages, when_reached
 from .measure.structure import Structure
 
 Check = Callable[..., Iterator[Finding] | Iterator[str] | Iterator[Finding | str]]  # findings, or what is worth knowing
+
+
+class Of(Flag):
+    """What a rule judges where there are several attentions: each in its place, the code as a whole, or both."""
+
+    EACH = auto()
+    WHOLE = auto()
+    BOTH = EACH | WHOLE
 
 
 @dataclass(frozen=True)
@@ -20,12 +29,13 @@ class Rule:
 
     Attributes:
         check: the function; it runs if the stages that its parameters name by their types were reached.
-        order: findings of a rule with a lower order are likelier to be the cause.
+        of: what it judges. Of the whole are rules that run all of the code another way: what they find in one attention
+            may be the fault of another.
         of_dot_products: whether it is about queries and keys as factors of a dot product, and not about weights.
     """
 
     check: Check
-    order: int
+    of: Of = Of.EACH
     of_dot_products: bool = False
 
     @property
@@ -34,31 +44,26 @@ class Rule:
         return self.check.__name__.removeprefix("check_")
 
     @property
-    def file(self) -> str:
-        """The name of the file that it stands in, which is the subject of its group."""
-        return self.check.__module__.rpartition(".")[2]
-
-    @property
     def title(self) -> str:
         """What it checks, as a phrase: the first line of its docstring."""
         first = (self.check.__doc__ or self.check.__name__).splitlines()[0].removesuffix(".")
         return first[0].lower() + first[1:]
 
 
-def rule(*, order: int, of_dot_products: bool = False) -> Callable[[Check], Rule]:
-    """Turn a function into a rule, as in `@rule(order=280)`."""
-    return lambda check: Rule(check, order, of_dot_products)
+def rule(*, of: Of = Of.EACH, of_dot_products: bool = False) -> Callable[[Check], Rule]:
+    """Turn a function into a rule, as in `@rule(of=Of.WHOLE)`."""
+    return lambda check: Rule(check, of, of_dot_products)
 
 
 def collect(package: ModuleType) -> list[Rule]:
-    """Return the rules in the modules of a package, by order."""
+    """Return the rules in the modules of a package: what is measured first is judged first, then file by file."""
     modules = [import_module(f"{package.__name__}.{info.name}") for info in pkgutil.iter_modules(package.__path__)]
-    found = {value for module in modules for value in vars(module).values() if isinstance(value, Rule)}
-    return sorted(found, key=lambda one: one.order)
+    found = dict.fromkeys(value for module in modules for value in vars(module).values() if isinstance(value, Rule))
+    return sorted(found, key=lambda one: when_reached(one.check))
 
 
 def apply(rules: list[Rule], stages: Stages) -> tuple[list[Finding], list[str]]:
-    """Return the findings of the rules, by order, and their remarks."""
+    """Return the findings of the rules and their remarks."""
     findings: list[Finding] = []
     remarks: list[str] = []
     structure = stages.reach(Structure)

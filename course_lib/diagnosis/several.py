@@ -29,30 +29,12 @@ from .measure.run import Run, changed, measure_run, noise_of
 from .measure.score_products import ScoreProduct, find_score_products
 from .measure.segment import find_segments
 from .measure.segment_subject import SegmentSubject
-from .measure.softmax_path import SoftmaxPath
-from .measure.stages import Stages, stages_of
+from .measure.stages import Stages
 from .measure.subject import Subject, SubjectFailed
-from .precedence import NOT_OF_MASKS, root_causes
-from .registry import Rule, apply
+from .precedence import root_causes
+from .registry import Of, Rule, apply
 from .shared import Shared
 
-OF_WHOLE = {
-    "cache",
-    "device",
-    "dtypes",
-    "expectation",
-    "lengths",
-    "purity",
-    "samples",
-    "unused_parts",
-    "unused_values",
-}  # files of rules about the code as a whole
-# What these rules find in one attention may be the fault of another, because they run all of the code another way, or
-# what goes in is put in its place.
-ONLY_OF_WHOLE = {
-    "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces",
-    "check_plain_lists", "check_sizes", "check_unread_masks",
-}  # fmt: skip
 UNUSED_MASK, OTHER_SAMPLE = "mask-discarded", "batch-mixed"
 NO_ROWS = "not probed from outside, because the output has no row for each token"
 ONE_TOKEN = "it has one token, whose weight is 1 whatever the scores are"
@@ -202,7 +184,7 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
         given = noise_of(given.shape, seed=17)
     subject = _subject_of(run, place)
     stages = followed(Stages(measure_run(subject, given, options)))
-    findings, remarks = apply([one for one in rules if one.check.__name__ not in ONLY_OF_WHOLE], stages)
+    findings, remarks = apply([one for one in rules if Of.EACH in one.of], stages)
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     if type(place.module).__module__.startswith("torch."):  # whose lines are not the author's
         causes = tuple(replace(cause, where=cause.where or place.called) for cause in causes)
@@ -259,7 +241,7 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
     Effects of what was found are left out, and so is what is `shared` with a reference.
     """
     stages = Stages(run)
-    found, remarks = apply([one for one in rules if _is_of_whole(one)], stages)
+    found, remarks = apply([one for one in rules if Of.WHOLE in one.of], stages)
     findings = shared.left(found)
     inner = [finding for attention in attentions for finding in attention.findings]
     causes = root_causes([*inner, *findings])
@@ -270,8 +252,8 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
         if _moves_with_another(run):
             own.append(Finding.named(OTHER_SAMPLE, "the output of the first sample changes when the last one changes"))
         return AttentionReport("", findings=tuple(own), remarks=(*remarks, NO_ROWS))
-    elsewhere = {one.mistake for one in inner} <= NOT_OF_MASKS
-    if not elsewhere or any(one.of_memory for one in attentions):  # what is hidden is not known
+    if any([*(one.in_plain_run for one in inner), *(one.of_memory for one in attentions)]):
+        # What is hidden is not known.
         return AttentionReport("", findings=tuple(own), remarks=tuple(remarks))
     unknown = any(attention.missing for attention in attentions)
     unseen = unknown and run.options.has_call  # `call` may bring a second sequence
@@ -288,11 +270,6 @@ def _displaced(row: int, token: int) -> Finding:
     """Return the finding of an output that stands in another token's row."""
     evidence = f"row {row} of the output moves with token {token} and not with token {row}, of which its query is made"
     return Finding.unnamed("outputs stand in the rows of other tokens", evidence, None)
-
-
-def _is_of_whole(rule: Rule) -> bool:
-    """Return whether a rule is about all of the code, and not about the way of the scores of one attention."""
-    return rule.file in OF_WHOLE and not {SoftmaxPath, Attention}.intersection(stages_of(rule.check))
 
 
 def _leaking(leak: Leak, run: Run, unknown: bool) -> Finding:

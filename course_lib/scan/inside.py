@@ -15,6 +15,7 @@ from course_lib.diagnosis import (
     Finding,
     Kind,
     Report,
+    Step,
     diagnose,
     said_once,
 )
@@ -25,8 +26,6 @@ from .model import CannotRun, Model, first_output
 from .outcome import Outcome
 from .path import path
 
-# Published models mean a scale of their own; what has no name is mostly a window.
-INTENTIONS = {"missing-scale", "wrong-scale"}
 NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 MOST_TRIED = 8  # tokens; the doctor tries no longer inputs
 
@@ -117,7 +116,8 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
 
 def _outcome(finding: Finding, model: Model) -> Outcome:
     """Return what was found in an attention; what a published model means, or one that selects tokens, is a remark."""
-    may_be_meant = model.is_pretrained and (not finding.mistake or finding.mistake in INTENTIONS)
+    # Published models mean a scale of their own; what has no name is mostly a window.
+    may_be_meant = model.is_pretrained and (not finding.mistake or finding.origin.step is Step.SCALE)
     may_be_meant = may_be_meant or (finding.kind is Kind.MORE_HIDDEN and model.meant.get("window") is None)
     said = finding.evidence
     if may_be_meant and finding.mistake:

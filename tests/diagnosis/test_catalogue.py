@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.diagnosis import CATALOGUE
+from course_lib.diagnosis import CATALOGUE, Step, Symptom
 
 LESSONS = Path(__file__).parents[2] / "notebooks" / "sources"
 # The ids are fixed: exercises, grades and outside readers rely on them.
@@ -71,12 +71,20 @@ IDS = [
     "roles-exchanged",
     "depends-on-length",
 ]
+KINDS = (Step, Symptom)
 TO_COME = {"07"}  # lessons that are not written yet
 
 
 def test_the_ids_are_the_agreed_ones():
     assert sorted(CATALOGUE) == sorted(IDS)
     assert all(name == mistake.id for name, mistake in CATALOGUE.items())
+
+
+def test_effects_are_other_mistakes():
+    for mistake in CATALOGUE.values():
+        for effect in mistake.origin.effects:
+            known = effect in CATALOGUE and effect != mistake.id if isinstance(effect, str) else type(effect) in KINDS
+            assert known, f"{mistake.id} explains {effect}"
 
 
 @pytest.mark.parametrize("mistake", CATALOGUE.values(), ids=lambda mistake: mistake.id)
@@ -88,7 +96,7 @@ def test_an_entry_is_whole(mistake):
     assert mistake.shows and mistake.seen
     lessons = {path.name[:2] for path in LESSONS.glob("[0-9][0-9]_*.py")}
     assert mistake.lesson in lessons | TO_COME
-    for text in mistake:
+    for text in mistake[:-1]:
         assert text == " ".join(text.split()), "no double blank where a line was broken"
 
 

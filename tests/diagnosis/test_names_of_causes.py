@@ -238,7 +238,7 @@ class BlocksWithoutReturn(nn.Module):
 @pytest.mark.parametrize(
     ("wrong", "mistake", "options"),
     [
-        (FillsWithTen, "mask-scaled", {}), (FillsWithTenByName, "mask-scaled", {}), (ChoosesTen, "mask-scaled", {}),
+        (FillsWithTenByName, "mask-scaled", {}), (FillsWithTen, "mask-scaled", {}), (ChoosesTen, "mask-scaled", {}),
         (AddsMinusTen, "mask-scaled", {}), (SubtractsTen, "mask-scaled", {}),
         (FlagByName, "is-causal-with-mask", {"window": 2}), (FlagByPosition, "is-causal-with-mask", {"window": 2}),
         (ChoosesZero, "mask-with-zero", {"keep": KEEP[:, None, None], "causal": False}),

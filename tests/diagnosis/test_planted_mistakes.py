@@ -1,4 +1,4 @@
-"""The comparison that the tests of attention use sees every wrong step; one that stays green on a mistake is too weak."""
+"""The comparison that the tests of attention use sees every wrong step; one that does not is too weak."""
 
 import pytest
 

@@ -13,7 +13,7 @@ from course_lib.diagnosis.measure import Attention, FailedRun, NoStructure, Run,
 from course_lib.diagnosis.measure.options import Options
 from course_lib.diagnosis.measure.run import Attempt, measure_run
 from course_lib.diagnosis.measure.stages import MEASUREMENTS, stages_of
-from course_lib.diagnosis.registry import Rule, apply, collect
+from course_lib.diagnosis.registry import Of, Rule, apply, collect
 
 FOLDER = Path(rules.__file__).parent
 RULES = collect(rules)
@@ -22,16 +22,16 @@ from collections.abc import Iterator
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.measure import Attention, Run
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 
 
-@rule(order=5)
+@rule()
 def check_of_attention(attention: Attention) -> Iterator[Finding]:
     """Whether anything is ever right."""
     yield Finding.named("missing-scale", f"{attention.rows.num_heads} heads")
 
 
-@rule(order=4)
+@rule(of=Of.WHOLE)
 def check_of_a_run(run: Run) -> Iterator[Finding]:
     """Nothing ever runs right."""
     yield Finding.named("wrong-scale", str(tuple(run.output.tensor.shape)))
@@ -59,10 +59,10 @@ def package(tmp_path, monkeypatch):
 
 def test_a_rule_is_found_by_its_place_and_runs_where_its_stage_is_reached(package):
     found = collect(package)
-    assert [one.order for one in found] == [4, 5] and found[1].title == "whether anything is ever right"
+    assert [one.of for one in found] == [Of.EACH, Of.WHOLE] and found[0].title == "whether anything is ever right"
     findings, remarks = apply(found, stages(SingleHeadAttention(11, 7)))
-    assert [one.mistake for one in findings] == ["wrong-scale", "missing-scale"] and remarks == []
-    assert [one.evidence for one in findings] == ["(2, 5, 7)", "1 heads"]
+    assert [one.mistake for one in findings] == ["missing-scale", "wrong-scale"] and remarks == []
+    assert [one.evidence for one in findings] == ["1 heads", "(2, 5, 7)"], "what the run alone tells comes last"
     findings, remarks = apply(found, stages(lambda x: x.cumsum(1)))
     assert [one.mistake for one in findings] == ["wrong-scale"] and remarks == [], "there is no attention in it"
     assert apply(found, stages(lambda x: x.view(7))) == ([], []), "it does not run"
@@ -73,29 +73,29 @@ def test_a_rule_that_raises_is_told_and_the_others_count():
         """Whether something is right."""
         raise ValueError("odd\nand on a second line")
 
-    findings, remarks = apply([Rule(check, 0), *RULES], stages(SingleHeadAttention(11, 7)))
+    findings, remarks = apply([Rule(check), *RULES], stages(SingleHeadAttention(11, 7)))
     assert findings == [] and remarks[0] == "not checked: whether something is right (ValueError: odd)"
 
     def fails(failed: FailedRun):
         raise KeyError("odd")
 
     with pytest.raises(KeyError):
-        apply([Rule(fails, 0)], stages(lambda x: x.view(7)))
+        apply([Rule(fails)], stages(lambda x: x.view(7)))
 
 
-def test_each_rule_asks_for_stages_that_there_are_and_has_an_order_of_its_own():
+def test_each_rule_asks_for_stages_that_there_are():
     known = {*MEASUREMENTS, NoStructure, *Attempt.__subclasses__()}
     for one in RULES:
         assert set(stages_of(one.check)) <= known, one
         assert len(one.title) < 60 and one.check.__doc__ == f"{one.title[0].upper()}{one.title[1:]}.", one
-    assert len({one.order for one in RULES}) == len(RULES) > 30
+    assert len({one.name for one in RULES}) == len(RULES) > 30, "findings are stored with the name of their rule"
 
 
 def test_each_mistake_is_named_by_a_rule_and_each_rule_file_holds_a_rule():
     named = set()
     for path in FOLDER.glob("[!_]*.py"):
         text = path.read_text(encoding="utf-8")
-        assert "@rule(order=" in text, f"{path.name} holds no rule: it belongs to measure/ or locate/"
+        assert "@rule(" in text, f"{path.name} holds no rule: it belongs to measure/ or locate/"
         named |= set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', text)) & set(CATALOGUE)
     assert named == set(CATALOGUE)
 

@@ -2,7 +2,7 @@
 
 from .heads import HEADS
 from .masks import MASKS
-from .mistake import Mistake
+from .mistake import MEASURED, Mistake, Origin, Step, Symptom
 from .outputs import OUTPUTS
 from .paths import PATHS
 from .positions import POSITIONS
@@ -12,4 +12,4 @@ from .scores import SCORES
 FAMILIES = (MASKS, SCORES, HEADS, OUTPUTS, RUNNING, POSITIONS, PATHS)
 CATALOGUE: dict[str, Mistake] = {mistake.id: mistake for family in FAMILIES for mistake in family}
 
-__all__ = ["CATALOGUE", "Mistake"]
+__all__ = ["CATALOGUE", "MEASURED", "Mistake", "Origin", "Step", "Symptom"]

@@ -1,6 +1,6 @@
 """Mistakes with heads: cutting, keeping apart, sharing, merging."""
 
-from .mistake import Mistake
+from .mistake import MEASURED, Mistake, Origin, Step
 
 HEADS = (
     Mistake(
@@ -13,6 +13,7 @@ HEADS = (
         "The most common question under every explanation of multi-head attention.",
         "After the view, which token does row 1 of head 0 come from?",
         "04",
+        Origin(Step.HEADS, MEASURED),  # A head of several tokens has no queries and keys of its own.
     ),
     Mistake(
         "merge-without-transpose",
@@ -24,6 +25,7 @@ HEADS = (
         "Walk-throughs that drop a line between two formulas.",
         "In the merged row of a token, whose numbers stand there?",
         "04",
+        Origin(Step.MERGE),
     ),
     Mistake(
         "heads-share-scores",
@@ -35,6 +37,7 @@ HEADS = (
         "An einsum that lost the letter of the heads.",
         "In how many patterns do your heads look at the words?",
         "03",
+        Origin(Step.HEADS, (Step.SCALE, "projection-reused")),  # Summed scores need the columns of all heads.
     ),
     Mistake(
         "heads-share-weights",
@@ -45,6 +48,7 @@ HEADS = (
         "`nn.ModuleList([Head()] * num_heads)`.",
         "Which weights does head 1 read that head 0 does not?",
         "03",
+        Origin(Step.HEADS, ("projection-reused", "output-projection-missing")),  # The other heads' are unused.
     ),
     Mistake(
         "heads-averaged",
@@ -56,6 +60,7 @@ HEADS = (
         "`.mean(dim=1)` where a merge should be.",
         "Can the output projection still tell the heads apart?",
         "03",
+        Origin(Step.MERGE, ("merge-without-transpose",)),  # A sum over heads also crosses rows.
     ),
     Mistake(
         "kv-heads-tiled",
@@ -67,6 +72,7 @@ HEADS = (
         "Grouped-query code written with `repeat` or `expand` on the wrong axis.",
         "Which query heads read kv head 0?",
         "06",
+        Origin(Step.SHARING),
     ),
     Mistake(
         "kv-head-zero-only",
@@ -77,5 +83,7 @@ HEADS = (
         "Multi-query code stretched to groups.",
         "What happens if the second kv head is changed?",
         "06",
+        # The other kv heads' weights are unused.
+        Origin(Step.SHARING, ("projection-reused", "output-projection-missing", "heads-share-weights")),
     ),
 )

@@ -1,6 +1,6 @@
 """Mistakes with masks: who may look at whom."""
 
-from .mistake import Mistake
+from .mistake import UNMOVED, Mistake, Origin, Step, Symptom
 
 MASKS = (
     Mistake(
@@ -14,6 +14,7 @@ MASKS = (
         "A published notebook's multi-head class; its output equals unmasked attention to the last digit.",
         "Which line makes the masked scores, and which line reads them?",
         "02",
+        Origin(Step.FILL),
     ),
     Mistake(
         "no-causal-mask",
@@ -25,6 +26,7 @@ MASKS = (
         "A published class takes an attention_mask and never reads it.",
         "What stops the first token from looking at the last one?",
         "02",
+        Origin(Step.FILL, ("mask-discarded",)),  # A mask that no line reads is a reason that nothing is hidden.
     ),
     Mistake(
         "mask-inverted",
@@ -36,6 +38,8 @@ MASKS = (
         "Every code base that mixes both functions; masks from other libraries, where 1 means keep.",
         "For this mask, does True mean may look or must not look?",
         "02",
+        # Empty rows are 0 or nan, and nothing moves nan.
+        Origin(Step.MASK, ("nan-on-hidden-rows", "mask-after-softmax", *UNMOVED)),
     ),
     Mistake(
         "mask-off-by-one",
@@ -47,6 +51,7 @@ MASKS = (
         "`torch.tril` and `torch.triu` with a diagonal copied from code that counts the other way.",
         "May a token look at itself? May it look at the next one?",
         "02",
+        Origin(Step.MASK, ("nan-on-hidden-rows",)),  # The first token is left with nothing to see.
     ),
     Mistake(
         "mask-transposed",
@@ -58,6 +63,7 @@ MASKS = (
         "Masks built by comparing `arange` in the wrong order.",
         "In the mask, is a row one query or one key?",
         "02",
+        Origin(Step.MASK),
     ),
     Mistake(
         "mask-after-softmax",
@@ -69,6 +75,7 @@ MASKS = (
         "Code that multiplies weights by a 0/1 mask.",
         "Do the weights of each row still sum to 1?",
         "02",
+        Origin(Step.FILL),
     ),
     Mistake(
         "mask-with-zero",
@@ -80,6 +87,7 @@ MASKS = (
         "`scores * mask` and `masked_fill(mask, 0)`.",
         "What does softmax make of a score of 0?",
         "02",
+        Origin(Step.FILL),
     ),
     Mistake(
         "causal-top-left",
@@ -91,6 +99,7 @@ MASKS = (
         "`is_causal=True` of `F.scaled_dot_product_attention` in decoding.",
         "If there are five keys and one query, which token is that query?",
         "02",
+        Origin(Step.MASK, ("weights-not-applied",), Symptom.PIECES),  # A query that comes alone sees one key.
     ),
     Mistake(
         "mask-rank",
@@ -102,6 +111,8 @@ MASKS = (
         "Two published classes: one applies a batch's mask per head, one scrambles heads and positions.",
         "Which axis of the scores does each axis of the mask meet?",
         "02",
+        # It multiplies the scores, or hides along the wrong axis, and so crosses heads and samples.
+        Origin(Step.MASK, (Step.FILL, Step.HEADS, Step.MERGE, "batch-mixed")),
     ),
     Mistake(
         "nan-on-hidden-rows",
@@ -113,5 +124,6 @@ MASKS = (
         "A published class, and `nn.MultiheadAttention` when it returns weights.",
         "What is softmax of a row in which everything is minus infinity?",
         "02",
+        Origin(Step.FILL),
     ),
 )

@@ -1,6 +1,6 @@
 """Mistakes at the way out: the output projection, and what is returned."""
 
-from .mistake import Mistake
+from .mistake import MEASURED, Mistake, Origin, Step, Symptom
 
 OUTPUTS = (
     Mistake(
@@ -12,6 +12,7 @@ OUTPUTS = (
         "A published class of Llama's attention.",
         "Which line reads the output projection?",
         "03",
+        Origin(Step.OUTPUT),
     ),
     Mistake(
         "output-projection-shape",
@@ -22,6 +23,7 @@ OUTPUTS = (
         "A published class; its example has d_in = d_out = 6.",
         "How wide is the output when the input is narrower?",
         "05",
+        Origin(Step.OUTPUT),
     ),
     Mistake(
         "weights-not-applied",
@@ -32,6 +34,7 @@ OUTPUTS = (
         "Refactored code that returns `values` from the wrong branch.",
         "Which line multiplies the weights with something?",
         "01",
+        Origin(Step.VALUES),
     ),
     Mistake(
         "returns-none",
@@ -42,6 +45,7 @@ OUTPUTS = (
         "A published class, annotated to return three things.",
         "What does the last line of forward return?",
         "01",
+        Origin(Step.OUTPUT, symptom=Symptom.BEHAVIOUR),
     ),
     Mistake(
         "input-modified",
@@ -53,6 +57,7 @@ OUTPUTS = (
         "`x += position` and `masked_fill_` on a view of an argument.",
         "Is x after the call what it was before?",
         "04",
+        Origin(Step.INPUT, ("stale-cache",), Symptom.BEHAVIOUR),  # A second run on a changed x gives another output.
     ),
     Mistake(
         "batch-mixed",
@@ -63,6 +68,7 @@ OUTPUTS = (
         "A published example whose batch is the same sample twice.",
         "Does the output of one sample change with another one?",
         "02",
+        Origin(Step.ANY, MEASURED, Symptom.BEHAVIOUR),  # The weights are not those of one sample.
     ),
     Mistake(
         "gate-unused",
@@ -74,6 +80,7 @@ OUTPUTS = (
         "Ports of gated attention in which the product is not assigned.",
         "Which line reads the gate?",
         "12",
+        Origin(Step.OUTPUT, ("output-projection-missing", "projection-reused")),  # The gate's weights are unused.
     ),
     Mistake(
         "dead-parameter",
@@ -86,6 +93,7 @@ OUTPUTS = (
         "`scores + bias` on a line of its own.",
         "Which parameters have no gradient after one step?",
         "12",
+        Origin(Step.ANY, ("value-unused",), Symptom.TEXT),  # What is computed with it is read nowhere.
     ),
     Mistake(
         "value-unused",
@@ -97,5 +105,6 @@ OUTPUTS = (
         "A sum with the residual that was lost when the line of the norm was rewritten.",
         "Which line reads the name that this line assigns?",
         "12",
+        Origin(symptom=Symptom.TEXT),
     ),
 )

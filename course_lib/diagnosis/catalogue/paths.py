@@ -1,6 +1,6 @@
 """Mistakes that show on one path of several: with an option, a cache, a window or another kernel."""
 
-from .mistake import Mistake
+from .mistake import LOST_KEYS, Mistake, Origin, Step, Symptom
 
 PATHS = (
     Mistake(
@@ -13,6 +13,7 @@ PATHS = (
         "Many published models: `triu(-window)` keeps window + 1 tokens.",
         "How many tokens does the last query see, its own included?",
         "09",
+        Origin(Step.MASK, (Step.FILL, "token-missing-from-cache")),  # It cuts keys from the cache.
     ),
     Mistake(
         "window-lost-in-decode",
@@ -24,6 +25,8 @@ PATHS = (
         "Caches that skip the mask because a single query needs no causal one.",
         "Which of the cached keys may a single new query see?",
         "09",
+        # It is seen in the mask, too.
+        Origin(Step.MASK, (Step.MASK, Step.FILL, "token-missing-from-cache"), Symptom.PIECES),
     ),
     Mistake(
         "mask-lost-on-option",
@@ -34,6 +37,7 @@ PATHS = (
         "`is_causal=mask is None` for F.scaled_dot_product_attention, beside a mask that holds padding only.",
         "Which line hides the future when this argument is given?",
         "12",
+        Origin(Step.MASK, symptom=Symptom.PATHS),
     ),
     Mistake(
         "mask-skipped-when-cached",
@@ -45,6 +49,7 @@ PATHS = (
         "`if past is None: scores = scores + mask`.",
         "What hides the second of two new tokens from the first?",
         "08",
+        Origin(Step.MASK, (Step.MASK, Step.FILL), Symptom.PIECES),  # It is seen in the mask, too.
     ),
     Mistake(
         "token-missing-from-cache",
@@ -56,6 +61,7 @@ PATHS = (
         "Code that attends first and updates its cache afterwards.",
         "How many keys does the fourth query see?",
         "08",
+        Origin(Step.CACHE, (*LOST_KEYS, "stale-cache"), Symptom.PIECES),  # Old keys may stand in its place.
     ),
     Mistake(
         "positions-restart-in-cache",
@@ -67,6 +73,7 @@ PATHS = (
         "`torch.arange(x.shape[1])` in a forward that also takes a cache.",
         "At which place does the first token after the prompt stand?",
         "08",
+        Origin(Step.POSITION, ("stale-cache", "rotary-unused"), Symptom.PIECES),  # Its angles are another's.
     ),
     Mistake(
         "is-causal-with-mask",
@@ -80,6 +87,7 @@ PATHS = (
         "Callers that pass `is_causal=True` as a hint, and a mask with a window or padding in it.",
         "Which of the two does the kernel read?",
         "02",
+        Origin(Step.MASK, (Step.MASK, Step.FILL)),  # The mask that is not read hides nothing.
     ),
     Mistake(
         "paths-differ",
@@ -91,5 +99,6 @@ PATHS = (
         "Fused kernels that ignored the scale of their module for months.",
         "Which lines does only one of the two branches have?",
         "12",
+        Origin(symptom=Symptom.PATHS),
     ),
 )

@@ -1,6 +1,6 @@
 """Mistakes around the product of queries and keys: rotations, biases, norms and caps."""
 
-from .mistake import Mistake
+from .mistake import Mistake, Origin, Step
 
 POSITIONS = (
     Mistake(
@@ -13,6 +13,7 @@ POSITIONS = (
         "A `rotate_half` copied from a model that pairs neighbours, beside a table made for halves.",
         "If every token is the same, which scores may differ?",
         "07",
+        Origin(Step.POSITION, (Step.SCALE,)),  # A turn that changes lengths changes the scale.
     ),
     Mistake(
         "bias-wrong-sign",
@@ -24,6 +25,7 @@ POSITIONS = (
         "`slopes * (query - key)` where the paper has key - query.",
         "Does a key gain or lose when it moves away from the query?",
         "07",
+        Origin(Step.BIAS),
     ),
     Mistake(
         "mask-scaled",
@@ -36,6 +38,7 @@ POSITIONS = (
         "Code in which the scale moved from the queries to the line of the softmax.",
         "What has been done to the mask's number when softmax reads it?",
         "02",
+        Origin(Step.FILL, (Step.FILL,)),  # A smaller number hides less.
     ),
     Mistake(
         "norm-wrong-axis",
@@ -47,6 +50,7 @@ POSITIONS = (
         "`F.normalize(q, dim=1)`: axis 1 holds the tokens before the transpose and the heads after it.",
         "Which numbers are added up when a query's length is measured?",
         "12",
+        Origin(Step.NORM, (Step.SCALE, "heads-share-scores")),  # Each head's scores then depend on the others.
     ),
     Mistake(
         "softcap-missing",
@@ -60,5 +64,6 @@ POSITIONS = (
         "Ports of Gemma 2, whose fused kernels have no cap.",
         "What does tanh make of minus infinity?",
         "12",
+        Origin(Step.CAP, (Step.FILL, Step.SCALE)),  # A capped mask hides nothing; half a cap scales.
     ),
 )

@@ -1,6 +1,6 @@
 """Mistakes that show only in other circumstances: training, other sizes, devices and types, positions, caches."""
 
-from .mistake import Mistake
+from .mistake import LOST_KEYS, MEASURED, Mistake, Origin, Step, Symptom
 
 RUNNING = (
     Mistake(
@@ -12,6 +12,7 @@ RUNNING = (
         "A published walk-through with dropout on: every number is 1.11 times too large.",
         "Do two calls in eval agree?",
         "02",
+        Origin(Step.SOFTMAX, MEASURED, Symptom.BEHAVIOUR),  # With random weights no two runs can be compared.
     ),
     Mistake(
         "device-pinned",
@@ -22,6 +23,7 @@ RUNNING = (
         "`torch.tril(torch.ones(t, t))` in forward.",
         "On which device is each tensor that forward makes?",
         "02",
+        Origin(symptom=Symptom.ELSEWHERE),
     ),
     Mistake(
         "dtype-pinned",
@@ -34,6 +36,7 @@ RUNNING = (
         "A published class rebuilds its scale as a float32 tensor in each forward.",
         "What is the dtype of the output for an input in float16?",
         "05",
+        Origin(symptom=Symptom.ELSEWHERE),
     ),
     Mistake(
         "fixed-length",
@@ -44,6 +47,7 @@ RUNNING = (
         "A published class with context_length=1 accepts any length and shows the future.",
         "Where does the number of tokens come from?",
         "05",
+        Origin(Step.ANY, ("no-causal-mask",), Symptom.ELSEWHERE),  # A mask of one length is broadcast for others.
     ),
     Mistake(
         "fixed-batch",
@@ -54,6 +58,7 @@ RUNNING = (
         "A published walk-through with `view(1, 3, ...)`.",
         "Where does the number of samples come from?",
         "05",
+        Origin(Step.ANY, MEASURED, Symptom.ELSEWHERE),  # Samples that are folded into tokens attend to each other.
     ),
     Mistake(
         "rotary-unused",
@@ -66,6 +71,7 @@ RUNNING = (
         "A published class of Llama's attention.",
         "Does the order of the words change anything?",
         "07",
+        Origin(Step.POSITION, ("rotary-wrong-turn",)),  # What is turned on one side only is turned wrongly.
     ),
     Mistake(
         "rotary-on-values",
@@ -76,6 +82,7 @@ RUNNING = (
         "Code that applies one function to all three.",
         "Which of the three need to know where they stand?",
         "07",
+        Origin(Step.POSITION, ("rotary-unused",)),  # The rotation was meant for the queries and keys.
     ),
     Mistake(
         "stale-cache",
@@ -87,6 +94,8 @@ RUNNING = (
         "Caches that are kept between two prompts.",
         "After three steps, which keys does the fourth query see?",
         "08",
+        # Keys of an earlier prompt look like missing ones, and like a wrong mask for later pieces.
+        Origin(Step.CACHE, (*LOST_KEYS, "window-off-by-one", "mask-skipped-when-cached"), Symptom.PIECES),
     ),
     Mistake(
         "depends-on-length",
@@ -98,5 +107,6 @@ RUNNING = (
         "`table[:num_tokens]` where the distances count from the end of the table.",
         "What is the same for the first token in a text of five and of six tokens?",
         "02",
+        Origin(symptom=Symptom.PATHS),
     ),
 )

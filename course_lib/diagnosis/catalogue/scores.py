@@ -1,6 +1,6 @@
 """Mistakes between queries and weights: what is compared, how it is scaled, where softmax runs."""
 
-from .mistake import Mistake
+from .mistake import MEASURED, Mistake, Origin, Step, Symptom
 
 SCORES = (
     Mistake(
@@ -13,6 +13,8 @@ SCORES = (
         "A published notebook's single head.",
         "What is left if you follow the keys from their projection onwards?",
         "01",
+        # The keys' projection is unused, that of the values is used twice, and values are not rotated.
+        Origin(Step.PRODUCT, ("output-projection-missing", "projection-reused", "rotary-unused")),
     ),
     Mistake(
         "projection-reused",
@@ -24,6 +26,7 @@ SCORES = (
         "A published notebook re-uses the first head's scores in both heads.",
         "Which projection made the queries, which the keys, which the values?",
         "03",
+        Origin(Step.PROJECTION, ("output-projection-missing",)),  # The unused matrix was meant.
     ),
     Mistake(
         "missing-scale",
@@ -35,6 +38,7 @@ SCORES = (
         "Any code written from memory.",
         "How large do the scores get when the head is twice as wide?",
         "01",
+        Origin(Step.SCALE),
     ),
     Mistake(
         "wrong-scale",
@@ -46,6 +50,7 @@ SCORES = (
         "Multi-head code made from a single head, where d_out used to be the head's width.",
         "How many terms are added up in one score?",
         "01",
+        Origin(Step.SCALE),
     ),
     Mistake(
         "softmax-wrong-axis",
@@ -57,6 +62,7 @@ SCORES = (
         "`nn.Softmax(dim=1)` kept from three axes when a fourth was added.",
         "Which sums should be 1: those of a query or those of a key?",
         "01",
+        Origin(Step.SOFTMAX, (Step.MASK, Step.FILL, Step.SCALE)),  # Hidden pairs get a weight, and rows don't sum to 1.
     ),
     Mistake(
         "double-softmax",
@@ -68,6 +74,7 @@ SCORES = (
         "A published notebook masks and softmaxes the weights of an earlier cell.",
         "How large can the largest weight of a row of two get?",
         "01",
+        Origin(Step.SOFTMAX, (Step.FILL, Step.SCALE, "stale-cache")),  # It shows hidden tokens and empty slots.
     ),
     Mistake(
         "no-softmax",
@@ -79,6 +86,8 @@ SCORES = (
         "A published judge for grouped-query attention accepts it.",
         "What turns scores into attention weights?",
         "01",
+        # No scale is right, and the mask's fill value or the batch's largest score remains in the scores.
+        Origin(Step.SOFTMAX, (Step.FILL, Step.SCALE, "overflow-half", "batch-mixed")),
     ),
     Mistake(
         "dropout-before-softmax",
@@ -91,6 +100,7 @@ SCORES = (
         "Code that puts all regularisation right after the product.",
         "In training, which weights are exactly zero?",
         "02",
+        Origin(Step.SOFTMAX, symptom=Symptom.ELSEWHERE),
     ),
     Mistake(
         "overflow-half",
@@ -101,6 +111,7 @@ SCORES = (
         "Code that follows the formula as it is written, such as nanoGPT's, scales after the product.",
         "How large is the largest number between the product and the division?",
         "01",
+        Origin(Step.PRODUCT, ("dtype-pinned", "nan-on-hidden-rows")),  # What overflows becomes inf, then nan.
     ),
     Mistake(
         "weights-transposed",
@@ -113,6 +124,8 @@ SCORES = (
         "`einsum('bhqk,bhqd->bhkd')`, two letters from the right one.",
         "Which axis of the weights meets the tokens of the values?",
         "01",
+        # Keys in the place of queries turn the mask round, and may be one for all heads.
+        Origin(Step.VALUES, (Step.MASK, Step.FILL, Step.SCALE, "softmax-wrong-axis", "heads-share-weights")),
     ),
     Mistake(
         "values-misaligned",
@@ -124,6 +137,7 @@ SCORES = (
         "`cat([memory, keys])` beside `cat([values, memory])`.",
         "Which token's value stands in the row of this key?",
         "01",
+        Origin(Step.VALUES, MEASURED),  # Values of other tokens look like other weights, other heads and another mask.
     ),
     Mistake(
         "roles-exchanged",
@@ -135,5 +149,6 @@ SCORES = (
         "`q, k = k_norm(q), q_norm(k)`.",
         "Which of the norms reaches the queries?",
         "05",
+        Origin(Step.PROJECTION, symptom=Symptom.TEXT),
     ),
 )

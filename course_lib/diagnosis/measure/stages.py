@@ -84,3 +84,12 @@ def stages_of(function: Callable[..., Any]) -> tuple[type, ...]:
     """Return the types of a function's parameters, which are the stages that it needs."""
     hints = get_type_hints(function)
     return tuple(hints[name] for name in signature(function).parameters)
+
+
+def when_reached(function: Callable[..., Any]) -> tuple[int, int]:
+    """Return what is the lower, the sooner a function's stages are measured, then the more of them it reads.
+
+    What the run alone tells comes last.
+    """
+    order, needed = [*MEASUREMENTS, NoStructure], stages_of(function)
+    return max((order.index(kind) for kind in needed if kind in order), default=len(order)), -len(needed)

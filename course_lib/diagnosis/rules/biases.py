@@ -18,7 +18,7 @@ HIDDEN = -1e3  # lower numbers are a mask
 POSITIVE = ("softplus", "exp", "sigmoid", "abs", "square", "relu")
 
 
-@rule(order=255, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias falls with distance."""
     for operation in path.masking:
@@ -39,7 +39,7 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
             return
 
 
-@rule(order=251, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_distances(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether distances are between queries and keys."""
     before = path.structure.ancestors_of([value for one in path.masking for value in one.inputs])
@@ -74,7 +74,7 @@ def _is_signed(added: Tensor) -> bool:
     return len(added) > 2 and abs(slope) > 1e-6 and bool(((added - slope * signed).abs() <= near).all())
 
 
-@rule(order=254, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_added_twice(path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias is added to the same scores again."""
     added: list[tuple[Operation, Tensor]] = []
@@ -106,7 +106,7 @@ def _are_equal(bias: Tensor, before: Tensor) -> bool:
     return bias.dim() == before.dim() and alike and torch.equal(*torch.broadcast_tensors(bias, before.to(bias.dtype)))
 
 
-@rule(order=252, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_bias_of_hidden(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias tells apart the keys that are seen."""
     expected = attention.expected[0]
@@ -128,7 +128,7 @@ def check_bias_of_hidden(attention: Attention, path: SoftmaxPath) -> Iterator[Fi
             return
 
 
-@rule(order=256, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_scaled_mask(visibility: Visibility) -> Iterator[Finding]:
     """Whether a mask is scaled with the scores."""
     path = visibility.path

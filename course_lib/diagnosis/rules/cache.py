@@ -25,7 +25,7 @@ from course_lib.diagnosis.measure import (
     SoftmaxPath,
     TokenlessWeights,
 )
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import UNLABELLED, SourceLine, Value
 
 from .values import have_own_order
@@ -35,7 +35,7 @@ SUMS = ("add", "add_")
 CUTS = ("slice", "narrow", "select", "split", "split_with_sizes")
 
 
-@rule(order=440)
+@rule(of=Of.BOTH)
 def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
     """What the code keeps from one prompt to the next."""
     if second.fails:
@@ -44,7 +44,7 @@ def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
         yield Finding.named("stale-cache", second.difference, second.failed_at or locate_leftover(second))
 
 
-@rule(order=240)
+@rule()
 def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """The keys and values in the cache."""
     if not attention.rows.is_cached or not attention.options.causal:

@@ -8,7 +8,7 @@ from course_lib.diagnosis.measure import Attention
 from course_lib.diagnosis.registry import rule
 
 
-@rule(order=234, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_cached_roles(attention: Attention) -> Iterator[Finding]:
     """Keys and values that have changed their roles in the cache."""
     row = next((row for row in attention.rows.all if row.exchanged), None)

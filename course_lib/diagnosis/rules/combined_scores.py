@@ -10,7 +10,7 @@ from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, contractions, propagate
 
 
-@rule(order=209)
+@rule()
 def check_combined_tokens(structure: Structure) -> Iterator[Finding]:
     """Whether a matrix for heads combines tokens."""
     made, heads = structure.score_products[0].out, structure.run.options.num_heads

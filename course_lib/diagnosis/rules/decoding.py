@@ -37,7 +37,7 @@ class _Pieces:
         return bool(hides and leaked[:, :, self.later].any() and not self.visibility.missing.any())
 
 
-@rule(order=245)
+@rule()
 def check_later_pieces(visibility: Visibility) -> Iterator[Finding]:
     """Whether later pieces are masked as the prompt is."""
     pieces = _pieces(visibility)

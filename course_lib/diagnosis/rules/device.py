@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import is_on_given_device, locate_attribute, move_given_devices, of_files_on
 from course_lib.diagnosis.measure import FreshRuns
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private, without_gradients
 
 ELSEWHERE = torch.device("xpu", 7)  # the fake device; no tensor is moved there (and some code treats "meta" as special)
@@ -23,7 +23,7 @@ JOINING = ("cat", "concat", "concatenate", "hstack", "vstack")
 INDEXING = ("__getitem__", "__setitem__", "index_select")  # indices may be on the CPU
 
 
-@rule(order=490)
+@rule(of=Of.WHOLE)
 def check_device(fresh: FreshRuns) -> Iterator[Finding]:
     """Whether all tensors are on the device of x."""
     subject = fresh.run.subject

@@ -20,7 +20,7 @@ from course_lib.diagnosis.measure import (
     SubjectFailed,
     plain_lists,
 )
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import Operation, SourceLine, storage_of, tensors_in, torch_private
 
 HALVES = (torch.bfloat16, torch.float16)
@@ -31,7 +31,7 @@ NORM = re.compile("norm", re.I)
 OF_DTYPE = re.compile(r"dtype|type|Half|BFloat16|Double|Float")
 
 
-@rule(order=460)
+@rule(of=Of.WHOLE)
 def check_overflow(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
     """Overflow in float16."""
     run, subject, x = structure.run, fresh.run.subject, fresh.run.given
@@ -64,7 +64,7 @@ def _overflows(operation: Operation) -> bool:
     return not operation.outputs[0].tensor.isfinite().all() and not any(one.isinf().any() for one in factors)
 
 
-@rule(order=470)
+@rule(of=Of.WHOLE)
 def check_dtypes(fresh: FreshRuns) -> Iterator[Finding | str]:
     """Whether the code runs in float16 and bfloat16."""
     run, subject = fresh.run, fresh.run.subject
@@ -101,7 +101,7 @@ def check_dtypes(fresh: FreshRuns) -> Iterator[Finding | str]:
             return
 
 
-@rule(order=469)
+@rule(of=Of.WHOLE)
 def check_plain_lists(run: Run) -> Iterator[Finding]:
     """Whether all layers are converted with the model."""
     code = run.subject.original
@@ -188,7 +188,7 @@ def _relative_error(subject: Subject, x: Tensor, output: Tensor) -> float | None
     return float((output.double() - exact).norm() / exact.norm().clamp(min=1e-12))
 
 
-@rule(order=471)
+@rule()
 def check_rounded_tokens(path: SoftmaxPath, fresh: FreshRuns) -> Iterator[Finding | str]:
     """Rounding of the tokens to a narrower dtype."""
     softmaxes = {operation.number for operation in path.softmaxes}  # a softmax that is cast back is right
@@ -205,7 +205,7 @@ def check_rounded_tokens(path: SoftmaxPath, fresh: FreshRuns) -> Iterator[Findin
         return
 
 
-@rule(order=472)
+@rule()
 def check_rounding_in_64_bits(structure: Structure, path: SoftmaxPath, fresh: FreshRuns) -> Iterator[str]:
     """Rounding to float32 in a run in float64."""
     subject, of_softmax = fresh.run.subject, [operation.where for operation in path.softmaxes]

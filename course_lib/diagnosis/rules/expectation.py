@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from course_lib.diagnosis.finding import AsExpected, Finding, Kind, error_message
 from course_lib.diagnosis.locate import differing_lines, locate_difference
 from course_lib.diagnosis.measure import Comparison, Difference, Run, SubjectFailed, compare
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import Operation
 from course_lib.wording import listed
 
 
-@rule(order=950)
+@rule(of=Of.WHOLE)
 def check_expectation(run: Run) -> Iterator[Finding | str]:
     """Whether it computes what the reference computes."""
     try:

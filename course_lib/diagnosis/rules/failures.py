@@ -49,7 +49,7 @@ REMEDY = "let `call` make that from x, such as lambda module, x: module(x, conte
 IDS = 'such as `x=torch.randint(20, (2, 9))` or `--x "torch.randint(20, (2, 9))"`'
 
 
-@rule(order=0)
+@rule()
 def check_failure(failed: FailedRun) -> Iterator[Finding]:
     """Whether the code runs."""
     error, subject, evidence, line = failed.error, failed.subject, error_message(failed.error), last_line(failed.error)
@@ -150,7 +150,7 @@ def _lacks_arguments(failed: FailedRun, message: str) -> bool:
     return isinstance(failed.error, TypeError) and last_line(failed.error) is None and bool(BAD_CALL.search(message))
 
 
-@rule(order=1)
+@rule()
 def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
     """Whether the output is a tensor."""
     own = [operation for operation in run.trace.operations if operation.where]
@@ -176,7 +176,7 @@ def _output_of_call(run: RunWithoutTensor) -> str:
     return f"let `call` return the output, a tensor{example}"
 
 
-@rule(order=30)
+@rule()
 def check_shape(run: Run) -> Iterator[Finding]:
     """The shape of the output."""
     given, got = tuple(run.x.shape), tuple(run.output.tensor.shape)
@@ -194,7 +194,7 @@ def check_shape(run: Run) -> Iterator[Finding]:
             yield Finding.unnamed("there is no row of the output for each token", evidence)
 
 
-@rule(order=900)
+@rule()
 def check_keys(dependence: Dependence, missing: NoStructure) -> Iterator[Finding]:
     """Whether the keys are made from x."""
     run = missing.run
@@ -225,7 +225,7 @@ def _context_of(run: Run, keys: Value, parameters: set[int]) -> Value | None:
     return None
 
 
-@rule(order=904)
+@rule()
 def check_unread_weights(missing: NoStructure) -> Iterator[Finding]:
     """Whether anything reads the weights."""
     run = missing.run
@@ -237,7 +237,7 @@ def check_unread_weights(missing: NoStructure) -> Iterator[Finding]:
         yield Finding.named("weights-not-applied", "no line reads the weights that softmax makes", instead.where)
 
 
-@rule(order=908)
+@rule()
 def check_queries(missing: NoStructure) -> Iterator[Finding]:
     """Whether queries and keys are made from the tokens of x."""
     run = missing.run
@@ -276,13 +276,13 @@ def _learned_queries(run: Run) -> Finding | None:
     return None
 
 
-@rule(order=910)
+@rule()
 def check_recognised(missing: NoStructure) -> Iterator[Finding]:
     """Whether queries and keys can be found."""
     yield Finding.unseen("its queries and keys can't be found", missing.reason)
 
 
-@rule(order=2)
+@rule()
 def check_influence(run: UntraceableRun) -> Iterator[Finding]:
     """Which tokens affect the output of each token."""
     seen = influence(run.subject, run.x) > 1e-9  # (token of the output, token of the input)
@@ -298,7 +298,7 @@ def check_influence(run: UntraceableRun) -> Iterator[Finding]:
             yield Finding.unnamed("hidden tokens are seen", evidence)
 
 
-@rule(order=3)
+@rule()
 def check_influence_of_samples(run: UntraceableRun) -> Iterator[Finding]:
     """Whether samples affect each other."""
     if len(run.x) > 1:

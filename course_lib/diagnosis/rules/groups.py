@@ -8,7 +8,7 @@ from course_lib.diagnosis.measure import Run, count_in_front
 from course_lib.diagnosis.registry import rule
 
 
-@rule(order=7)
+@rule()
 def check_groups(run: Run) -> Iterator[str]:
     """Rows, columns, windows or neighbourhoods of a grid."""
     if run.options.keep is not None and run.options.in_groups:

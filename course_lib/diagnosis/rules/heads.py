@@ -19,7 +19,7 @@ SHARING = re.compile(r"narrow|\bshar(e|es|ed|ing)\b|(same|one) .*(weights|projec
 COPIES = ("expand", "repeat", "stack", "cat", "index")
 
 
-@rule(order=130)
+@rule()
 def check_scores_merged(path: SoftmaxPath) -> Iterator[Finding]:
     """Whether scores are summed over heads."""
     scores = path.scores
@@ -37,7 +37,7 @@ def check_scores_merged(path: SoftmaxPath) -> Iterator[Finding]:
             return
 
 
-@rule(order=210, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_heads(attention: Attention) -> Iterator[Finding | str]:
     """Whether each head has its own queries, keys and scores."""
     heads, first = attention.rows.num_heads, attention.rows.first_of_head

@@ -16,7 +16,7 @@ from course_lib.diagnosis.rules.outputs import locate_instead
 from course_lib.tracing import Operation, replay
 
 
-@rule(order=249)
+@rule()
 def check_effect_on_weights(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether the scores have an effect on the weights."""
     hides = hides_everything(attention, path)
@@ -30,7 +30,7 @@ def check_effect_on_weights(attention: Attention, path: SoftmaxPath) -> Iterator
         yield Finding.named("mask-inverted", evidence, where, partial(picture_of_weights, attention, path))
 
 
-@rule(order=112)
+@rule()
 def check_effect_on_output(structure: Structure) -> Iterator[Finding]:
     """Whether the scores have an effect on the output."""
     run, after = structure.run, structure.score_descendants

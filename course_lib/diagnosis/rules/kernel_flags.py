@@ -20,13 +20,13 @@ REFUSED = "PyTorch refuses both from 2.14 on, and before that some of its kernel
 OF_MODULE = (F.multi_head_attention_forward,)
 
 
-@rule(order=5)
+@rule()
 def check_both(failed: FailedRun) -> Iterator[Finding]:
     """Whether PyTorch refuses a mask beside is_causal."""
     yield from _refused(failed.error)
 
 
-@rule(order=4)
+@rule()
 def check_both_untraced(run: UntraceableRun) -> Iterator[Finding]:
     """Whether PyTorch refuses a mask beside is_causal."""
     yield from _refused(run.error)
@@ -39,7 +39,7 @@ def _refused(error: Exception) -> Iterator[Finding]:
         yield Finding.named("is-causal-with-mask", evidence, last_line(error))
 
 
-@rule(order=258)
+@rule()
 def check_mask_beside_flag(visibility: Visibility, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether a kernel gets a mask beside is_causal."""
     calls = _flagged(fresh.run) if fresh.run.subject.is_module else []

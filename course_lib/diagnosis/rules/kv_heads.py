@@ -14,7 +14,7 @@ COPIES = ("repeat", "index", "index_select", "cat", "stack")
 DIVISIONS = ("remainder", "fmod", "floor_divide", "div")
 
 
-@rule(order=220, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
     """Which kv head each query head uses."""
     heads, wanted = attention.rows.num_heads, attention.options.num_kv_heads
@@ -46,7 +46,7 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
             return
 
 
-@rule(order=930, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_head_count(attention: Attention) -> Iterator[Finding]:
     """Whether there are as many heads as the caller says."""
     rows, options = attention.rows.first_of_head.values(), attention.options

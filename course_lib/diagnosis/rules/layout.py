@@ -28,7 +28,7 @@ TIED = "each score is a sum over several queries and keys, and so there are no w
 MANY_COLUMNS = 10**6  # above any real number of columns, so that one label holds a query and a column
 
 
-@rule(order=200)
+@rule()
 def check_split(rows: Rows) -> Iterator[Finding]:
     """How the heads are split."""
     for row in rows.all:
@@ -142,7 +142,7 @@ def _mixes_axes(structure: Structure, value: Value) -> bool:
     return known and _cross(tokens, columns)
 
 
-@rule(order=300)
+@rule()
 def check_merge(attention: Attention) -> Iterator[Finding | str]:
     """How the heads are merged."""
     reached = attention.influence.output_rows_of_query

@@ -7,14 +7,14 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.measure import Dependence, FreshRuns, Run, SubjectFailed
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import Operation, SourceLine, Trace
 
 LOOKUPS = ("slice", "index", "index_select", "embedding", "gather", "narrow", "select")
 SAME = 1e-5  # relative to the largest output
 
 
-@rule(order=452)
+@rule(of=Of.WHOLE)
 def check_followers(dependence: Dependence, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether outputs stay as they are when tokens follow."""
     run, num_tokens = fresh.run, fresh.run.x.shape[1]

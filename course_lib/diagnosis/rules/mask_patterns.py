@@ -90,7 +90,7 @@ PATTERNS = (
 )  # fmt: skip
 
 
-@rule(order=100)
+@rule()
 def check_rank(path: SoftmaxPath) -> Iterator[Finding]:
     """The shape of the mask."""
     for operation in path.masking:
@@ -102,7 +102,7 @@ def check_rank(path: SoftmaxPath) -> Iterator[Finding]:
             return
 
 
-@rule(order=250)
+@rule()
 def check_hidden_rows(attention: Attention) -> Iterator[Finding]:
     """Queries that may attend to no token."""
     output = attention.run.output.tensor
@@ -124,7 +124,7 @@ def _has_nan(value: Value) -> bool:
     return value.tensor.is_floating_point() and bool(value.tensor.isnan().any())
 
 
-@rule(order=270)
+@rule()
 def check_pattern(visibility: Visibility) -> Iterator[Finding]:
     """The pattern of the mask."""
     found = wrong_pattern(visibility)
@@ -335,7 +335,7 @@ def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
     return None
 
 
-@rule(order=272)
+@rule()
 def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
     """Tokens that are hidden by mistake."""
     missing, expected = visibility.missing, visibility.attention.expected

@@ -26,14 +26,14 @@ from .idle_scores import hides_everything
 from .mask_patterns import describe_leak, name_of_fill, wrong_pattern
 
 
-@rule(order=41)
+@rule()
 def check_offered_mask(run: Run) -> Iterator[str]:
     """Whether the code masks only when it is asked to."""
     if run.options.offered:
         yield f"it is unmasked unless the caller gives `{run.options.offered}`, with which it was examined"
 
 
-@rule(order=271)
+@rule()
 def check_leak(visibility: Visibility) -> Iterator[Finding]:
     """Tokens that are visible by mistake."""
     if not visibility.leaked.any() or visibility.missing.any() or wrong_pattern(visibility) is not None:
@@ -74,7 +74,7 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     yield Finding.named(*found, partial(picture_of_weights, attention, path))
 
 
-@rule(order=498)
+@rule()
 def check_behind(visibility: Visibility) -> Iterator[Finding]:
     """Later tokens that come in outside of attention."""
     attention, options = visibility.attention, visibility.attention.options

@@ -13,7 +13,7 @@ NORM = re.compile(r"norm|(^|[._])ln", re.I)
 ROLE_OF_INITIAL = {"q": "queries", "k": "keys", "v": "values"}
 
 
-@rule(order=232, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_names(attention: Attention) -> Iterator[Finding]:
     """Whether weights do what they are called."""
     played = _roles_played(attention)
@@ -31,7 +31,7 @@ def check_names(attention: Attention) -> Iterator[Finding]:
             return
 
 
-@rule(order=233, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_packed_names(attention: Attention) -> Iterator[str]:
     """Whether packed weights are in the order of their name."""
     structure, run = attention.structure, attention.run

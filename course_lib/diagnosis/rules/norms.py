@@ -17,7 +17,7 @@ OF_BOTH = re.compile("(qk|kq)_?[a-z]*_?norm|norm[a-z]*_(qk|kq)(_|$)", re.I)
 AXES = {"mean": 1, "sum": 1, "var": 1, "std": 1, "var_mean": 1, "linalg_vector_norm": 2, "norm": 2}
 
 
-@rule(order=135, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_norm(structure: Structure) -> Iterator[Finding]:
     """The axis over which queries and keys are normalised."""
     heads = _heads(structure)
@@ -32,7 +32,7 @@ def check_norm(structure: Structure) -> Iterator[Finding]:
             return
 
 
-@rule(order=136, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_sides_of_norm(attention: Attention) -> Iterator[Finding]:
     """Whether queries and keys are normalised alike."""
     structure, rows = attention.structure, attention.rows
@@ -55,7 +55,7 @@ def check_sides_of_norm(attention: Attention) -> Iterator[Finding]:
         yield Finding.unnamed(f"the {plain} are not normalised", evidence, where)
 
 
-@rule(order=899)
+@rule()
 def check_norm_of_tokens(dependence: Dependence, missing: NoStructure) -> Iterator[Finding]:
     """Whether queries and keys are normalised over tokens."""
     run, (_, num_tokens) = missing.run, dependence.sizes

@@ -29,7 +29,7 @@ VECTOR = "this is vector attention: each pair of tokens has a weight for every c
 LINEAR = "this is linear attention: keys and values are summed over the tokens before a query reads them"
 
 
-@rule(order=905)
+@rule()
 def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding]:
     """Whether it is softmax attention over tokens."""
     distance, found = find_distance(dependence), find_token_sum(dependence)
@@ -52,7 +52,7 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
         yield _not_examined(REDUCED, reduced)
 
 
-@rule(order=9)
+@rule()
 def check_sums(structure: Structure) -> Iterator[str]:
     """Scores that are no dot products."""
     if structure.is_additive:

@@ -18,7 +18,7 @@ OTHER_WIDTHS = re.compile(
 )
 
 
-@rule(order=411)
+@rule()
 def check_width_beside_context(attention: Attention) -> Iterator[Finding]:
     """The width of the output beside a context."""
     subject, call = attention.run.subject, attention.run.subject.given_call
@@ -37,7 +37,7 @@ def check_width_beside_context(attention: Attention) -> Iterator[Finding]:
         yield Finding.named("output-projection-shape", evidence, locate_last_weights(attention))
 
 
-@rule(order=412)
+@rule()
 def check_width_of_projection(attention: Attention) -> Iterator[Finding]:
     """The width of the output projection."""
     # It is judged if queries, keys and values keep the width of x, the last operation with weights is called an output

@@ -26,7 +26,7 @@ OF_HEADS = re.compile(
 )
 
 
-@rule(order=110)
+@rule()
 def check_applied(structure: Structure) -> Iterator[Finding]:
     """Whether the attention weights are applied to the values."""
     run, operations = structure.run, [product.operation for product in structure.score_products]
@@ -122,7 +122,7 @@ def locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
     return where or ((elsewhere or after)[0].where if after else locate_return(last))
 
 
-@rule(order=290)
+@rule()
 def check_averaged(attention: Attention) -> Iterator[Finding | str]:
     """Whether the heads are averaged."""
     influence, structure = attention.influence, attention.structure
@@ -157,7 +157,7 @@ def _multiplies_by_learned(run: Run, after: set[int]) -> bool:
     return any(value.storage in learned for one in multiplied for value in one.inputs)
 
 
-@rule(order=400)
+@rule()
 def check_output_projection(structure: Structure) -> Iterator[Finding]:
     """Whether the output projection is used."""
     for name, part in _unused_matrices(structure):
@@ -177,7 +177,7 @@ def _is_wide_enough(structure: Structure, name: str) -> bool:
     )
 
 
-@rule(order=401)
+@rule()
 def check_possible_projection(attention: Attention) -> Iterator[Finding]:
     """Whether the heads' results are projected."""
     merged = attention.rows.num_heads * len(attention.rows.all[0].outputs)
@@ -228,7 +228,7 @@ def _missing_projection(structure: Structure, name: str, part: str) -> Finding:
     return Finding.named("output-projection-missing", evidence, where)
 
 
-@rule(order=410)
+@rule()
 def check_output_width(attention: Attention) -> Iterator[Finding]:
     """The width of the output."""
     d_in, width = attention.run.x.shape[-1], attention.run.output.tensor.shape[-1]

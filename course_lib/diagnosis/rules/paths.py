@@ -30,7 +30,7 @@ from course_lib.diagnosis.measure.calling import call_with, handing
 from course_lib.diagnosis.measure.run import measure_run
 from course_lib.diagnosis.measure.stages import stages_of
 from course_lib.diagnosis.precedence import root_causes
-from course_lib.diagnosis.registry import Rule, apply, collect, rule
+from course_lib.diagnosis.registry import Of, Rule, apply, collect, rule
 from course_lib.tracing import SourceLine, line_at, tensors_in
 from course_lib.wording import listed
 
@@ -39,7 +39,7 @@ from .mask_patterns import describe_leak
 SAME = 1e-5  # of the largest element: paths may compute in float32
 
 
-@rule(order=500)
+@rule()
 def check_paths(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether other paths agree."""
     run = fresh.run
@@ -59,7 +59,7 @@ def check_paths(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
             return
 
 
-@rule(order=501)
+@rule(of=Of.WHOLE)
 def check_pieces(visibility: Visibility, fresh: FreshRuns) -> Iterator[Finding | str]:
     """Whether decoding in pieces agrees with one pass."""
     run, attention = fresh.run, visibility.attention

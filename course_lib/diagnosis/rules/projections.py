@@ -25,7 +25,7 @@ KEYWORD = re.compile(r"\b\w+=(?!=)")  # of an argument
 SHARED = re.compile(r"(?<![a-z])(qk|kq)(?!v)|shared|tied", re.I)  # as in `to_qk`
 
 
-@rule(order=230, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_projections(attention: Attention) -> Iterator[Finding | str]:
     """The projections of queries, keys and values."""
     rows = attention.rows.all
@@ -155,7 +155,7 @@ def _values_of_roles(attention: Attention, row: Row, roles: tuple[str, str]) -> 
     }
 
 
-@rule(order=229, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_exchanged(attention: Attention) -> Iterator[Finding]:
     """Whether a call exchanges keys and values."""
     rows = attention.rows.all
@@ -187,7 +187,7 @@ def _names_of(attention: Attention, columns: ColumnSet) -> list[str]:
     return [name for name, values in reads if any(value.storage in read for value in values)]
 
 
-@rule(order=231, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_crossed_heads(attention: Attention) -> Iterator[Finding]:
     """Whether each head uses its own projections."""
     heads, rows, unused = attention.rows.num_heads, attention.rows.all, attention.run.unused_parameters

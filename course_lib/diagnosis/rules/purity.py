@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from course_lib.diagnosis.finding import Finding, Kind
 from course_lib.diagnosis.locate import locate_attribute_read
 from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, Structure, Subject, SubjectFailed
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import LAYOUT, FunctionWatch, Operation, draws, drops_out
 
 COPIES = ("clone", "_to_copy")
 DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d)
 
 
-@rule(order=10)
+@rule(of=Of.BOTH)
 def check_determinism(run: Run) -> Iterator[Finding]:
     """Random numbers in evaluation."""
     drawn = [operation for operation in draws(run.trace) if operation.number in run.live]
@@ -59,7 +59,7 @@ def _holds_modules(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(isinstance(one, nn.Module) for one in value)
 
 
-@rule(order=20)
+@rule(of=Of.BOTH)
 def check_input(run: Run) -> Iterator[Finding]:
     """Whether x is changed in place."""
     given = _storages_of_x(run)
@@ -74,7 +74,7 @@ def check_input(run: Run) -> Iterator[Finding]:
             return
 
 
-@rule(order=480)
+@rule(of=Of.BOTH)
 def check_dropout(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether dropout comes after softmax."""
     run = _run_in_training(fresh.run) if fresh.run.subject.is_module else None

@@ -15,7 +15,7 @@ from course_lib.tracing import UNLABELLED, VIEWS, Operation, SourceLine, Value, 
 LOOKUPS = ("index", "embedding", "index_select")
 
 
-@rule(order=259)
+@rule()
 def check_relative_table(run: Run) -> Iterator[Finding]:
     """Whether displacements share an entry of a table."""
     for rows, index, storage, line in _indices(run):
@@ -64,7 +64,7 @@ def _indices(run: Run) -> Iterator[tuple[int, Tensor, int, SourceLine | None]]:
                 yield 0, held, storage_of(held), None
 
 
-@rule(order=253, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_heads_of_table(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """The columns of a table that each head gets."""
     heads, run = attention.rows.num_heads, path.run

@@ -33,7 +33,7 @@ ROLES = {"queries", "keys", "values"}
 SUMS = ("add", "add_", "sub", "sub_")
 
 
-@rule(order=420, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
     run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_positions
@@ -101,7 +101,7 @@ def _locate_unused(angles: RotaryAngles, start: list[Operation]) -> SourceLine |
     return discarded or angles.structure.score_products[0].operation.where
 
 
-@rule(order=419)
+@rule()
 def check_given_angles(run: Run) -> Iterator[Finding]:
     """Whether the module reads cosines and sines that it is given."""
     for call in (one for one in run.trace.calls if one.outer is None):
@@ -118,7 +118,7 @@ def check_given_angles(run: Run) -> Iterator[Finding]:
             return
 
 
-@rule(order=421, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_rotated_values(scores: Scores) -> Iterator[Finding | str]:
     """Whether the values are rotated."""
     structure = scores.structure

@@ -35,7 +35,7 @@ def _are_equal(vectors: list[Tensor]) -> bool:
     return all(float((one - vectors[0]).norm()) <= SAME * float(vectors[0].norm()) for one in vectors)
 
 
-@rule(order=430, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """The rotary positions of queries and keys."""
     ancestors = attention.trace.ancestors(attention.structure.score_factors) if angles.readers else set()
@@ -87,7 +87,7 @@ def find_restart(attention: Attention, angles: RotaryAngles, rows: list[RotatedR
     return Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
 
 
-@rule(order=431, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_added_positions(attention: Attention) -> Iterator[Finding]:
     """The positions that are added in later pieces."""
     if not attention.rows.is_cached or not attention.options.causal or not attention.options.has_call:

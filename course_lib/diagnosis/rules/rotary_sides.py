@@ -17,7 +17,7 @@ CUTS = ("slice", "select", "narrow", "index", "index_select", "embedding", "roll
 NEAR = 1e-5  # of cosines
 
 
-@rule(order=423, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_shifted_side(attention: Attention) -> Iterator[Finding]:
     """Whether queries and keys have their own positions."""
     structure, turns = attention.structure, turns_of(attention.structure)
@@ -40,7 +40,7 @@ def check_shifted_side(attention: Attention) -> Iterator[Finding]:
             return
 
 
-@rule(order=424, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_axes(attention: Attention) -> Iterator[Finding]:
     """Whether each axis of a grid turns elements of its own."""
     structure, turns = attention.structure, turns_of(attention.structure)

@@ -36,7 +36,7 @@ PRODUCTS = ("mul", "mul_", "div", *FACTORS)
 ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
 
 
-@rule(order=425, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """Whether scores depend on distance alone."""
     turns = turns_of(attention.structure)

@@ -23,14 +23,14 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.measure.embedded import EmbeddedSubject
 from course_lib.diagnosis.measure.run import changed
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import VIEWS, Operation, SourceLine, Trace, Value, storage_of, tensors_in
 
 SAME = 1e-7  # relative to the largest output
 LOOKUPS = ("index", "index_select", "gather", "embedding")
 
 
-@rule(order=120)
+@rule(of=Of.BOTH)
 def check_samples(dependence: Dependence) -> Iterator[Finding]:
     """Whether samples affect each other."""
     run, batch = dependence.run, dependence.sizes[0]
@@ -54,7 +54,7 @@ def check_samples(dependence: Dependence) -> Iterator[Finding]:
         yield Finding.named("batch-mixed", evidence, where, partial(picture_of_layout, run))
 
 
-@rule(order=121)
+@rule(of=Of.BOTH)
 def check_order_of_samples(dependence: Dependence, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether a sample's place in the batch matters."""
     run, options = fresh.run, fresh.run.options
@@ -158,7 +158,7 @@ def _folding_view(dependence: Dependence) -> Operation | None:
     return None
 
 
-@rule(order=450)
+@rule(of=Of.WHOLE)
 def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | str]:
     """Whether other numbers of tokens and samples work."""
     run = fresh.run

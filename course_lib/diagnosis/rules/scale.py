@@ -38,7 +38,7 @@ EXACT = 2.5e-3  # a scale in bfloat16 is rounded by up to 2**-9; a BatchNorm mul
 NOT_LINEAR = {"relu", "leaky_relu", "elu", "gelu", "silu", "tanh", "sigmoid", "softplus", "clamp_min", "threshold"}
 
 
-@rule(order=280, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> Iterator[Finding | str]:
     """The scale of the scores."""
     factor, given = _factor(attention, path, angles), attention.options.scale

@@ -19,7 +19,7 @@ TANH = ("tanh", "tanh_")
 CLOSE = 1e-4
 
 
-@rule(order=257, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_order_of_cap(visibility: Visibility) -> Iterator[Finding]:
     """Whether the cap comes before the mask."""
     path = visibility.path
@@ -33,7 +33,7 @@ def check_order_of_cap(visibility: Visibility) -> Iterator[Finding]:
                 return
 
 
-@rule(order=282, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_cap(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether small scores pass the cap unchanged."""
     caps = [operation for operation in path.operations if operation.name in TANH]
@@ -60,7 +60,7 @@ def check_cap(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
         yield Finding.named("softcap-missing", f"{evidence} as without the cap", caps[0].where)
 
 
-@rule(order=283, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_idle_cap(path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a cap that is set is read."""
     if any(operation.name in TANH for operation in path.operations):

@@ -28,7 +28,7 @@ SUMS = ("sum", "cumsum", "mean", "logsumexp", "norm", "linalg_vector_norm")
 BEFORE_SOFTMAX = (*MASKS, "mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "rsub", "neg", "_to_copy")
 
 
-@rule(order=260)
+@rule()
 def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Finding | str]:
     """Softmax over the keys."""
     weights, rows = attention.weights, attention.expected.any(-1)

@@ -12,7 +12,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import base_that_builds, locate_attribute, unmentioned_parts
 from course_lib.diagnosis.measure import Run, role_of
 from course_lib.diagnosis.measure.dependence import ROUTING
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.tracing import SourceLine, line_at, statement_of
 
 NUMBER = re.compile(r"\d+")
@@ -21,7 +21,7 @@ MAX_PARTS = 4  # such as those of queries, keys, values and a gate
 OF_NO_ROLE = re.compile("norm|bias", re.I)  # parts that may be named after a role and are no projection
 
 
-@rule(order=404)
+@rule(of=Of.BOTH)
 def check_built(run: Run) -> Iterator[Finding | str]:
     """Whether each part that is built is used."""
     for name, owner, attribute in unmentioned_parts(run):
@@ -104,7 +104,7 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
     return list(dict.fromkeys(line for line in found if line is not None))
 
 
-@rule(order=409)
+@rule(of=Of.BOTH)
 def check_parts_of_parameters(run: Run) -> Iterator[Finding]:
     """Whether each part of a parameter is read."""
     for name, values in run.parameter_reads.items():
@@ -127,7 +127,7 @@ def check_parts_of_parameters(run: Run) -> Iterator[Finding]:
             return
 
 
-@rule(order=408)
+@rule(of=Of.BOTH)
 def check_norms_in_turn(run: Run) -> Iterator[Finding]:
     """Whether each norm of a block has its turn."""
     read = {id(run.subject.parameters[name]) for name in run.parameter_reads}
@@ -163,7 +163,7 @@ def _is_used_in_turn(run: Run, norm: nn.Module) -> bool:
     return False
 
 
-@rule(order=407)
+@rule(of=Of.BOTH)
 def check_lists(run: Run) -> Iterator[Finding]:
     """Whether each module of a list has its turn."""
     if not ROUTING.isdisjoint(operation.name for operation in run.trace.operations):

@@ -20,7 +20,7 @@ from course_lib.diagnosis.locate import (
     names_read,
 )
 from course_lib.diagnosis.measure import Run, role_of
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.registry import Of, rule
 from course_lib.diagnosis.rules.unused_parts import GATE
 from course_lib.tracing import ModuleCall, Operation, Source, SourceLine, Value, is_foreign, source_of
 
@@ -44,7 +44,7 @@ class Body:
         return [one for one in self.operations if node.lineno <= one.statement_in(self.code).line <= last]
 
 
-@rule(order=405)
+@rule(of=Of.BOTH)
 def check_values(run: Run) -> Iterator[Finding]:
     """Whether each value that is computed is read."""
     for body in _bodies(run, run.in_order(run.trace.descendants_of_input())):
@@ -57,7 +57,7 @@ def check_values(run: Run) -> Iterator[Finding]:
             return
 
 
-@rule(order=497)
+@rule(of=Of.WHOLE)
 def check_unread_masks(run: Run) -> Iterator[Finding]:
     """Whether each mask that the code takes is read."""
     original = run.subject.original
@@ -183,7 +183,7 @@ def _is_pure(body: Body, operation: Operation) -> bool:
     return not operation.in_place and all(source is not None and changes_nothing(source) for source in called)
 
 
-@rule(order=413)
+@rule(of=Of.BOTH)
 def check_gates_of_parameters(run: Run) -> Iterator[Finding]:
     """Whether gates that no token makes are applied."""
     read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
@@ -210,7 +210,7 @@ def _idle_gates(run: Run, body: Body, read: set[int]) -> Iterator[tuple[ast.stmt
                 yield node, f"`{names[at]}` {shape}, one of {len(names)} parts, changes no output"
 
 
-@rule(order=406)
+@rule(of=Of.WHOLE)
 def check_given(run: Run) -> Iterator[Finding]:
     """Whether of two tensors that a module is given both are read."""
     for call in run.trace.calls:

@@ -22,7 +22,7 @@ MULTIPLICATIONS = ("mul", "mul_")
 SQUASHES = ("sigmoid", "silu", "tanh", "sigmoid_", "silu_", "tanh_", "hardsigmoid")
 
 
-@rule(order=6)
+@rule()
 def check_zeros(run: Run) -> Iterator[str]:
     """Weights that are all zeros, as before training."""
     if run.subject.awake:
@@ -31,14 +31,14 @@ def check_zeros(run: Run) -> Iterator[str]:
         yield f"{zeros}: all zeros, so that nothing passes; it was examined with random numbers in place of these"
 
 
-@rule(order=8)
+@rule()
 def check_talking_heads(run: Run) -> Iterator[str]:
     """Products that combine the heads."""
     if run.subject.talking_heads:
         yield "its heads are mixed, as talking heads are; each was examined without that"
 
 
-@rule(order=399)
+@rule()
 def check_gate(structure: Structure) -> Iterator[Finding]:
     """Whether a gate is applied."""
     run = structure.run
@@ -59,7 +59,7 @@ def check_gate(structure: Structure) -> Iterator[Finding]:
             return
 
 
-@rule(order=402)
+@rule()
 def check_dead(attention: Attention) -> Iterator[Finding]:
     """Whether each matrix changes the output."""
     run = attention.run
@@ -108,7 +108,7 @@ def _is_called_after_role(name: str) -> bool:
     return role_of(name.removesuffix(".weight").split(".")[-1]) is not None
 
 
-@rule(order=398, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_packed(attention: Attention) -> Iterator[Finding]:
     """Whether each third of packed weights is used."""
     run, row, structure = attention.run, attention.rows.all[0], attention.structure
@@ -135,7 +135,7 @@ def check_packed(attention: Attention) -> Iterator[Finding]:
             return
 
 
-@rule(order=414, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_elements_of_heads(attention: Attention) -> Iterator[Finding]:
     """Whether each head uses its own element of a parameter."""
     run, heads = attention.run, attention.rows.num_heads
@@ -153,7 +153,7 @@ def check_elements_of_heads(attention: Attention) -> Iterator[Finding]:
             return
 
 
-@rule(order=403, of_dot_products=True)
+@rule(of_dot_products=True)
 def check_norms(structure: Structure) -> Iterator[Finding]:
     """Whether queries and keys each have their own norm."""
     run, product = structure.run, structure.score_products[0].operation

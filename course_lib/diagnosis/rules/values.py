@@ -18,7 +18,7 @@ REORDERING = {
 }  # fmt: skip
 
 
-@rule(order=199)
+@rule()
 def check_tokens_of_values(scores: Scores) -> Iterator[Finding]:
     """Whether keys and values belong to the same tokens."""
     for product in scores.structure.value_products:

@@ -7,7 +7,7 @@ from course_lib.diagnosis.measure import MOST_TOKENS, Attention
 from course_lib.diagnosis.registry import rule
 
 
-@rule(order=269)
+@rule()
 def check_window_is_shown(attention: Attention) -> Iterator[Finding]:
     """Whether the window is smaller than the number of tokens."""
     options, num_tokens = attention.options, attention.seen.shape[-1]

@@ -556,7 +556,7 @@ def copied_line_of_keys():
             attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
             attention_probs = nn.functional.softmax(attention_scores / math.sqrt(self.attention_head_size), dim=-1)
             context = torch.matmul(attention_probs, value_layer).permute(0, 2, 1, 3).contiguous()
-            return self.dense(context.view(context.size()[:-2] + (-1,)))
+            return self.dense(context.view((*context.size()[:-2], -1)))
 
     config = {"inputs": 10, "hidden": 18, "heads": 3}
     return BertishAttention(config), some_x(4, 5, 10), {"num_heads": 3, "causal": False}
