@@ -9,6 +9,9 @@ PORT ?=
 LAB_ARGS ?=
 ARGS ?=
 
+# Images of containers set it, and each of a hundred processes would compile the course and the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 COURSE := $(BIN)/course

@@ -273,7 +273,7 @@ def on_each_device():
 # In a terminal, **torchrun** starts the processes and tells each of them its rank (the appendix has commands). Here the
 # course's `launch` does it and returns what they printed, in about ten seconds:
 
-# %%
+# %% tags=["processes"]
 with tempfile.TemporaryDirectory() as folder:
     script = Path(folder) / "two_devices.py"
     script.write_text(f"{inspect.getsource(on_each_device)}\n\non_each_device()\n")
@@ -288,7 +288,7 @@ with tempfile.TemporaryDirectory() as folder:
 # lists every tensor that the processes send, in float64. Here is what device 0 reports for three forms of attention
 # with 8 heads, for 2 samples of 5 tokens; `d_in` is 12, `d_out` is 24, and grouped-query attention has 2 kv heads:
 
-# %%
+# %% tags=["processes"]
 forms = "multi-head", "grouped-query", "multi-query"
 report = launch(2, "--form", *forms)
 # all comparisons with one process agree to within 1e-12, on both devices

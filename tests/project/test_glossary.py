@@ -2,16 +2,14 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = [
-    path for package in ("course_lib", "course_grader", "tools") for path in sorted((ROOT / package).rglob("*.py"))
-]
+PACKAGES = ("course_lib", "course_grader", "tools")
 EXCEPTIONS = {  # names of exercises, which learners' notebooks contain, and of the files that hold them
     "mix_heads": "the function that a learner writes",
     "two_mixes": "likewise",
@@ -68,14 +66,22 @@ def words_of(kind: str, text: str) -> str:
     return f" {' '.join(re.findall('[a-z0-9]+', re.sub(between, ' ', text).lower()))} "
 
 
-def violations(path: Path, source: str) -> list[str]:
+def violations(found: Iterable[Text]) -> list[str]:
     """The words that the glossary rules out, each with its place."""
-    found = []
-    for where, kind, text in texts(path, source):
-        if text not in EXCEPTIONS:
-            words = words_of(kind, text)
-            found += [f"{where}: {word!r} in {kind}" for word in sorted(ruled_out()[kind]) if f" {word} " in words]
-    return found
+    wrong, words = ruled_out(), [(one, words_of(one.kind, one.text)) for one in found if one.text not in EXCEPTIONS]
+    return [
+        f"{one.where}: {word!r} in {one.kind}"
+        for one, said in words
+        for word in sorted(wrong[one.kind])
+        if f" {word} " in said
+    ]
+
+
+@pytest.fixture(scope="module")
+def all_texts() -> list[Text]:
+    """The texts of all files."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return [one for path in paths for one in texts(path.relative_to(ROOT), path.read_text(encoding="utf-8"))]
 
 
 def test_the_glossary_rules_words_out():
@@ -84,9 +90,8 @@ def test_the_glossary_rules_words_out():
     assert "numbers" not in words["docstrings"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_names_and_docstrings_are_in_plain_words(path):
-    assert violations(path.relative_to(ROOT), path.read_text(encoding="utf-8")) == []
+def test_names_and_docstrings_are_in_plain_words(all_texts):
+    assert violations(all_texts) == []
 
 
 def test_a_word_that_is_ruled_out_is_found():
@@ -98,7 +103,7 @@ class Fine:
     def sharedPapers(self): "Patient."
     def _patient(self, patient): "Whole numbers."
 '''
-    assert violations(Path("mix.py"), source) == [
+    assert violations(texts(Path("mix.py"), source)) == [
         "mix.py: 'mix' in names",
         "mix.py:3: 'patient' in names",
         "mix.py:1: '64 bits' in docstrings",
@@ -111,8 +116,5 @@ class Fine:
     ]
 
 
-def test_every_exception_is_needed():
-    names = {
-        text for path in FILES for _, kind, text in texts(path, path.read_text(encoding="utf-8")) if kind == "names"
-    }
-    assert set(EXCEPTIONS) <= names
+def test_every_exception_is_needed(all_texts):
+    assert set(EXCEPTIONS) <= {text for _, kind, text in all_texts if kind == "names"}

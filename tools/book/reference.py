@@ -18,6 +18,7 @@ PARTS = {
     "device": "The device",
     "recorder": "The recorder",
     "pictures": "Pictures",
+    "mutations": "Planting mistakes",
     "diagnosis": "The doctor",
     "scan": "All paths of a model",
     "testing": "The doctor in a test",
@@ -27,7 +28,8 @@ PARTS = {
 }
 # The other names of exercises judge answers, here and in the grader.
 FOR_LEARNERS = {
-    "exercises": ("check", "filled", "from_earlier", "predict", "progress", "review", "mistake_of_the_day", "Verdict")
+    "mutations": ("inject", "Injected", "MADE"),
+    "exercises": ("check", "filled", "from_earlier", "predict", "progress", "review", "mistake_of_the_day", "Verdict"),
 }
 FIRST = {  # what one comes for stands first, in this order
     "attention": (

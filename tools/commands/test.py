@@ -22,7 +22,8 @@ APART = ("--ignore=tests/browser", "--ignore=tests/machines")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 MOST_NAMED = 40  # failed tests of a row
 TWICE = (
-    "Each cell is checked twice in one kernel, as when Run All is pressed two times; what trains or measures runs once."
+    "Each cell is checked twice in one kernel, as when Run All is pressed two times; what trains, measures or starts "
+    "processes runs once."
 )
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."

@@ -23,8 +23,8 @@ WIDTH = 118  # of a line of Markdown
 FIRST_WITH_REVIEW = "01"  # before lesson 01 there is nothing to ask about
 JUDGED = (
     "Any right way passes, with loops, lists or NumPy on the way, unless a task speaks of gradients. What has a shape "
-    "is returned as a tensor, of the dtype of the inputs. A check comes with float64 and with float32, with axes of "
-    "size 1 and with long ones, and with scores of thousands."
+    "is returned as a tensor, of the dtype of the inputs; made of plain numbers, it may be float32. A check comes with "
+    "float64 and with float32, with axes of size 1 and with long ones, and with scores of thousands."
 )
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 

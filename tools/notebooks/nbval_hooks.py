@@ -1,7 +1,8 @@
 """Make nbval compare as the course does: a last digit may differ, a picture may not be missing.
 
 With `--twice` all cells run a second time in the same kernel, as Run All does, and must give the same outputs again.
-Cells whose outputs are not compared, because they train or measure, do so only with `--all-twice`.
+Cells that train or measure, whose outputs are not compared, and those that start processes do so only with
+`--all-twice`.
 
 The root's `conftest.py` loads these hooks; outside of the repository `pytest -p tools.notebooks.nbval_hooks` does.
 """
@@ -14,20 +15,29 @@ from typing import Any
 import pytest
 
 from .compare import CloseText
+from .forked_kernels import end_forking, fork_kernels
 from .outputs import count_pictures
 
+ONCE = {"nbval-ignore-output", "processes"}  # tags of cells that take long
 SECOND_PASS = ", second pass"  # appended to the name of a cell that is run again
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the second pass."""
     parser.addoption("--twice", action="store_true", help="run each notebook's cells a second time in the same kernel")
-    parser.addoption("--all-twice", action="store_true", help="those that train or measure, too")
+    parser.addoption("--all-twice", action="store_true", help="those that train, measure or start processes, too")
 
 
-def pytest_configure() -> None:
-    """Keep the tests and the user's progress file apart."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the tests and the user's progress file apart, and let kernels start fast."""
     os.environ["COURSE_PROGRESS"] = "off"
+    if config.option.nbval:
+        fork_kernels()
+
+
+def pytest_unconfigure() -> None:
+    """Let the process end that forked the kernels."""
+    end_forking()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -36,7 +46,7 @@ def pytest_make_collect_report(collector: Any) -> Generator[None, Any, Any]:
     report = yield
     option = collector.config.option
     if option.twice and type(collector).__name__ == "IPyNbFile":
-        again = (one for one in report.result if option.all_twice or _is_compared(one.cell))
+        again = (one for one in report.result if option.all_twice or ONCE.isdisjoint(one.cell.metadata.get("tags", [])))
         report.result = [*report.result, *map(_second_pass, again)]
     return report
 
@@ -59,10 +69,6 @@ def pytest_itemcollected(item: Any) -> None:
         return compare_by_nbval(test, ref, skip_compare)
 
     item.sanitize, item.compare_outputs = sanitize, compare_outputs
-
-
-def _is_compared(cell: Any) -> bool:
-    return "nbval-ignore-output" not in cell.metadata.get("tags", ())
 
 
 def _second_pass(cell: Any) -> Any:
