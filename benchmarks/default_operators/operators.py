@@ -48,7 +48,7 @@ class Operator:
 # Each operator, from its description: what stands in the place of a step of `right.py`.
 EDITS = {
     # Zero the attention mask, keeping its shape.
-    "MZM": "self.scores(queries, keys).masked_fill(~keep, float(\"-inf\")) => self.scores(queries, keys) + torch.zeros(keep.shape, dtype=queries.dtype, device=queries.device)",
+    "MZM": 'self.scores(queries, keys).masked_fill(~keep, float("-inf")) => self.scores(queries, keys) + torch.zeros(keep.shape, dtype=queries.dtype, device=queries.device)',
     # Invert the mask, keeping its shape and dtype.
     "MIM": 'masked_fill(~keep, float("-inf")) => masked_fill(keep, torch.finfo(queries.dtype).min)',
     # Lay the mask along the other axis, which broadcasting allows.

@@ -13,27 +13,22 @@ from .answering import build_module, run_module
 from .copies import copied
 from .differences import Difference, Expected, difference
 from .edges import in_float32
-from .exercise import Exercise, Wrong
 from .function_exercise import QUESTIONS, UNDEFINED
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .verdict import Verdict, not_passed, passed, stopped
+from .wrong_answers import WithWrongAnswers
 
 Step = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CacheExercise(Exercise):
+class CacheExercise(WithWrongAnswers):
     """An exercise whose answer is a module without parameters: `cache(keys, values)` gives all keys and values so far.
 
     It is built as (batch, num_kv_heads, max_len, head_dim), and called with the new keys and values of each step,
     and once in float32.
-
-    Attributes:
-        wrong: Known wrong classes, the most likely first.
     """
-
-    wrong: tuple[Wrong, ...] = ()
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
         if answer.kind != "class":
@@ -68,7 +63,7 @@ class CacheExercise(Exercise):
         self, results: Sequence[Any], number: int, found: Difference, sizes: Sequence[int], steps: Sequence[Step]
     ) -> Verdict:
         evidence = (f"Seen in call {number + 1}: {_steps(steps, number + 1)}.",)
-        for known in self.wrong:
+        for known in self.known:
             try:
                 same = _difference(results, known.code, sizes, steps) is None
             except UNDEFINED:

@@ -102,7 +102,7 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     if isinstance(result, Tensor) and result.ndim == 1 and all(isinstance(part, int) for part in value):
         result = result.tolist()
     if isinstance(result, (Tensor, str)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
-        said = f"Your function gives back {_kind(result)}; it should be {len(value)} values."
+        said = f"Your function gives back {_kind(result)}; it should be {counted(len(value), 'value')}."
         return Difference(said, kind=_type_of(result))
     if len(result) != len(value):
         said = f"Your function gives back {counted(len(result), 'value')}; it should be {len(value)}"
@@ -198,9 +198,10 @@ def equal(result: Any, other: Any) -> bool:
     return not isinstance(result, Tensor) and difference(result, Expected(other)) is None
 
 
-def precision_note(result: Any, expected: Expected) -> str | None:
-    """Return one sentence if a right result is right to the digits of float32 only, else None."""
-    value = expected.value
+def precision_note(result: Any, value: Any) -> str | None:
+    """Return one sentence if a right result, or a part of it, is right to the digits of float32 only, else None."""
+    if isinstance(value, (tuple, list)):
+        return next(filter(None, map(precision_note, result, value)), None)
     if not isinstance(result, Tensor) or not isinstance(value, Tensor) or not value.is_floating_point():
         return None
     if result.dtype == value.dtype and bool(_close(result.detach().cpu(), value, 0.0, TOLERANCE).all()):

@@ -12,7 +12,7 @@ from course_lib.mutations import Source, mutations
 
 from .input_generator import InputGenerator
 
-# The lines of `forward` after the projections, each in the forms in which people write it; {} are names that differ from
+# The lines of `forward` after the projections, in the forms in which people write them; {} are names that differ from
 # module to module.
 FORMS: dict[str, tuple[str, ...]] = {
     "split": (

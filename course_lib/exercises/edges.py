@@ -1,5 +1,5 @@
-"""The edges of what an exercise may be called with: smallest and long axes, the smallest numbers, flags the other way,
-square tables, equal samples, rows far apart, zeros, and float32."""
+"""The edges of what an exercise may be called with: the sizes of an earlier call, smallest and long axes, the smallest
+and large numbers, flags the other way, equal sizes, equal samples, rows far apart, zeros, and float32."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def edge_cases(
     result_axes: str,
     fixed: Collection[str],
     least: Mapping[str, int],
+    most: Mapping[str, int],
     rng: InputGenerator,
 ) -> Iterator[Case]:
     """Yield calls at the edges of those that an exercise draws.
@@ -46,16 +47,19 @@ def edge_cases(
         axes: Argument, in order -> the names of its axes, or of those of each tensor in it; "" if they have none.
         result_axes: The names of the result's axes.
         fixed: The axes whose size is left as it was drawn.
-        least: The smallest value of an integer that may stand beside any other arguments.
+        least, most: Small and large values of integers that may stand beside any other arguments; in a tensor or list
+            of integers, in the first place.
         rng: Where sizes and elements come from.
     """
     pairs = [(case, result) for case, result in zip(drawn, results, strict=True) if _is_plain(case)]
     pairs = pairs or list(zip(drawn, results, strict=True))
     first = pairs[0][0]
+    again = list(zip(drawn, draw(rng.with_same_sizes()), strict=False))
+    yield from [case for other, case in again if _is_plain(other)][:3]
     made = any(isinstance(one, FromSource) for one in first.arguments)
     tensors = bool([*tensors_in(first.arguments)])
     for case in [first] if tensors else [case for case, _ in pairs[:4]]:
-        yield from _smallest(case, [*axes], least)
+        yield from _with_numbers(case, [*axes], least, most)
     flipped = _replaced(first, lambda _, value: not value if isinstance(value, bool) else value)
     yield from flipped
     if not made and not tensors:
@@ -65,7 +69,8 @@ def edge_cases(
     base = [first, *_replaced(first, lambda at, value: least.get([*axes][at], value))][-1] if joined else first
     yield from (_cut(base, axes, {axis: 1}) for axis, size in sizes.items() if size > 1)
     if not made and len(sizes) > 1:
-        yield from (_cut(base, axes, dict.fromkeys(sizes, size)) for size in (1, 2) if max(sizes.values()) > size)
+        alike = {1, 2, max(sizes.values())} if max(sizes.values()) > 1 else ()
+        yield from (_cut(base, axes, dict.fromkeys(sizes, size), rng) for size in sorted(alike))
     for axis, size in zip(sizes, rng.sizes(len(sizes), VERY_LONG, 2 * VERY_LONG), strict=True) if not made else ():
         short = {other: min(own, 1 + (other != "batch")) for other, own in sizes.items()}
         yield _cut(base, axes, short | {axis: size}, rng)
@@ -77,7 +82,8 @@ def edge_cases(
             yield _cut(first, axes, {longer: sizes[shorter]})
     square = (_square(case, result, axes, result_axes.split(), sizes) for case, result in pairs)
     yield from islice(filter(None, square), 1)
-    yield from _redrawn(draw, rng.with_equal_sizes(), lambda sizes: len({*sizes}) <= 2 and min(sizes) > 1)[:1]
+    equal = _redrawn(draw, rng.with_equal_sizes(), lambda sizes: max(sizes) > 1)
+    yield from sorted(equal, key=lambda case: (case.about, len({*_all_sizes(case)})))[:1]
     yield from _redrawn(draw, rng.with_long_sizes(), lambda sizes: max(sizes) >= LONG)[:3]
     if not made and (zeros := _with_zeros(first, axes)) is not None:
         yield zeros
@@ -87,16 +93,25 @@ def edge_cases(
         yield from (Case(in_float32(case.arguments), FLOAT32) for case in [*(case for case, _ in pairs[:2]), *far])
 
 
-def _smallest(case: Case, names: Sequence[str], least: Mapping[str, int]) -> Iterator[Case]:
-    """Yield the call with each integer at its smallest, alone and all together."""
-    for changed in [{name} for name in least] + [{*least}] * (len(least) > 1):
-        yield from _replaced(case, lambda at, value: least[names[at]] if names[at] in changed else value)  # noqa: B023
+def _with_numbers(case: Case, names: Sequence[str], *ends: Mapping[str, int]) -> Iterator[Case]:
+    """Yield the call with each number in the place of its argument, alone and all of one end together."""
+    for numbers in ends:
+        for new in [{name: number} for name, number in numbers.items()] + [numbers] * (len(numbers) > 1):
+            yield from _replaced(case, lambda at, value: _placed(new[names[at]], value) if names[at] in new else value)  # noqa: B023
+
+
+def _placed(number: int, value: Any) -> Any:
+    """Return a number in place of a value, or of the first number that it holds."""
+    if isinstance(value, Tensor):
+        return torch.cat([value.new_tensor([number]), value[1:]])
+    return type(value)([number, *value[1:]]) if isinstance(value, (list, tuple)) else number
 
 
 def _replaced(case: Case, change: Callable[[int, Any], Any]) -> list[Case]:
     """Return the call with other values, given their index and the value; none if it stays as it is."""
     arguments = tuple(change(at, value) for at, value in enumerate(case.arguments))
-    same = all(own is other or own == other for own, other in zip(case.arguments, arguments, strict=True))
+    pairs = zip(case.arguments, arguments, strict=True)
+    same = all(own is other or (not isinstance(own, Tensor) and own == other) for own, other in pairs)
     return [] if same else [Case(arguments)]
 
 
@@ -121,8 +136,11 @@ def _redrawn(
 ) -> list[Case]:
     """Draw calls and return those that fit by the sizes of all tensors; none if the generator had no say."""
     cases = draw(rng)
-    sizes = [[size for one in tensors_in(case.arguments) for size in one.shape] for case in cases]
-    return [case for case, own in zip(cases, sizes, strict=True) if rng.has_drawn_rows and own and fits(own)]
+    return [case for case in cases if rng.has_drawn_rows and (sizes := _all_sizes(case)) and fits(sizes)]
+
+
+def _all_sizes(case: Case) -> list[int]:
+    return [size for one in tensors_in(case.arguments) for size in one.shape]
 
 
 def _square(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from course_lib.tracing import tensors_in
 from course_lib.wording import counted
 
 from .answer import Answer
+from .answering import floating_tensors
 from .axes import axis_names, named_shape
 from .behaviour import behaviour
 from .copies import built
@@ -31,17 +33,19 @@ from .differences import (
 )
 from .edges import FAR_ROWS, FLOAT32, edge_cases, in_float32, in_float64
 from .exchanged_arguments import exchanged_arguments
-from .exercise import Case, Exercise, Wrong
+from .exercise import Case, Wrong
 from .function_gradients import LEAVES, LEAVING, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .relations import Relation, relation
 from .verdict import Verdict, not_passed, passed, stopped
+from .wrong_answers import WithWrongAnswers
 
 # Errors of a known wrong answer on inputs for which it is not defined.
 UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 
 BY_CALL = "Which numbers does your code compare in this call, and which of them is larger?"
+OF_INPUTS = "All its numbers are right; its dtype should be that of the inputs."
 BY_HAND = "Which line gives this value? Compute one element by hand and compare."
 
 QUESTIONS = {
@@ -63,7 +67,7 @@ class WrongKind(TypeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionExercise(Exercise):
+class FunctionExercise(WithWrongAnswers):
     """An exercise whose answer is a function, compared with the solution and with known wrong answers.
 
     Attributes:
@@ -71,9 +75,10 @@ class FunctionExercise(Exercise):
         arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}; a list's are its tensors'.
         axes: The names of the result's axes, or of its parts if it is a tuple.
         fixed: Axes of the arguments that `edge_cases` doesn't shorten: other arguments follow from their size.
-        least: The smallest value of an integer argument that may stand beside any others, such as {"num_prompt": 0}.
+        least: The smallest value of an integer argument that may stand beside any others, such as {"num_prompt": 0};
+            of a tensor or list of integers, that of its first element.
+        most: A large value of such arguments.
         draw_edges: Draws further calls at the edges, where numbers among the arguments are sizes.
-        wrong: Known wrong answers, the most likely first.
         own_dtype: Whether the answer chooses a dtype itself, so that float32 needs no note.
         gradients: The names of the arguments that a gradient from the result reaches, as in a layer that is trained.
         trained: Whether gradients are what the exercise is about, as its text says: right numbers without them don't
@@ -86,8 +91,8 @@ class FunctionExercise(Exercise):
     axes: str = ""
     fixed: str = ""
     least: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
     draw_edges: Callable[[InputGenerator], Sequence[Case]] | None = None
-    wrong: tuple[Wrong, ...] = ()
     own_dtype: bool = False
     gradients: tuple[str, ...] = ()
     trained: bool = False
@@ -110,7 +115,7 @@ class FunctionExercise(Exercise):
     def edges(self, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> list[Case]:
         """Return calls at the edges of what may be asked, after the calls that were drawn and their right results."""
         axes = {name: self.arguments.get(name, "") for name in inspect.signature(self.solution).parameters}
-        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), self.least, rng)
+        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), self.least, self.most, rng)
         asked = (case for case in found if not (self.own_dtype and case.about == FLOAT32))
         edges = [case for case in asked if _stays_finite(self.solution, case)]
         return [*(self.draw_edges(rng) if self.draw_edges else ()), *edges]
@@ -159,7 +164,10 @@ class FunctionExercise(Exercise):
         expected: Sequence[Expected],
         rng: InputGenerator,
     ) -> Verdict:
-        notes = {} if self.own_dtype else dict.fromkeys(filter(None, map(precision_note, results, expected)))
+        if (wrong := self._of_other_dtype(answer, cases, results, expected, rng)) is not None:
+            return wrong
+        own = [] if self.own_dtype else map(precision_note, results, [right.value for right in expected])
+        notes = dict.fromkeys(filter(None, own))
         if self.gradients:
             wrong, note = self._backward(answer, cases, rng)
             if wrong is not None:
@@ -167,6 +175,32 @@ class FunctionExercise(Exercise):
             notes |= dict.fromkeys(filter(None, [note]))
         count = f"Right on {len(cases)} inputs of different sizes." if len(cases) > 1 else "Right."
         return passed(count, tuple(notes))
+
+    def _of_other_dtype(
+        self,
+        answer: Answer,
+        cases: Sequence[Case],
+        results: Sequence[Any],
+        expected: Sequence[Expected],
+        rng: InputGenerator,
+    ) -> Verdict | None:
+        """Refuse a result that PyTorch computed from the inputs in another dtype than theirs.
+
+        One that no gradient reaches was made of Python's or NumPy's numbers, where float32 is PyTorch's own choice.
+        """
+        for case, result, right in zip(cases, results, expected, strict=True) if not self.own_dtype else ():
+            found = difference(result, right._replace(exact_dtype=True))
+            if found is None or found.kind is not Kind.DTYPE:
+                continue
+            pairs = zip(floating_tensors(result), floating_tensors(right.value), strict=False)
+            sent = [rng.normal(*one.shape) * (own.dtype != one.dtype) for own, one in pairs]
+            with contextlib.suppress(LearnerError):
+                (backward,) = answer.backwards([(case.arguments, sent)])
+                if any(one is not None and bool(one.any()) for one in backward.gradients):
+                    evidence = (f"The call: {self._call(case)}.", OF_INPUTS)
+                    return not_passed(found.sentence, evidence=evidence, hint=QUESTIONS[Kind.DTYPE])
+            return None
+        return None
 
     def _backward(self, answer: Answer, cases: Sequence[Case], rng: InputGenerator) -> tuple[Verdict | None, str]:
         """Compare gradients; return the verdict on wrong ones, and a note on what PyTorch can't send back."""
@@ -205,7 +239,7 @@ class FunctionExercise(Exercise):
         self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], number: int, found: Difference
     ) -> Verdict:
         call = self._call(cases[number])
-        for known in self.wrong:
+        for known in self.known:
             if self._equals(known, cases, results):
                 sentence = f"Your result equals {known.equals}."
                 hint = known.hint or (None if known.mistake else self._question(found, False))

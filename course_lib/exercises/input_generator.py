@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -32,6 +32,8 @@ class InputGenerator:
     def __init__(self, seed: bytes | int) -> None:
         self._rows: Callable[[int, int, int, int], list[tuple[int, ...]]] = self._differing_rows
         self.has_drawn_rows = False  # since `with_equal_sizes` or `with_long_sizes` made it
+        self._drawn: list[tuple[int, ...]] = []  # all sizes, in order
+        self._again: Iterator[tuple[int, ...]] = iter(())  # those to be drawn once more
         if isinstance(seed, bool) or not isinstance(seed, (bytes, int)):
             raise TypeError(f"seed must be bytes or an integer, got {seed!r}: draw one with `secrets.token_bytes(16)`.")
         self._random = random.Random(seed)
@@ -49,7 +51,10 @@ class InputGenerator:
         """
         if count > high - low + 1:
             raise ValueError(f"count must be at most {high - low + 1}, got {count}: from {low} to {high} are no more.")
-        return tuple(self._random.sample(range(low, high + 1), count))
+        again = next(self._again, ())
+        fits = len(again) == count and all(low <= size <= high for size in again)
+        self._drawn.append(again if fits else tuple(self._random.sample(range(low, high + 1), count)))
+        return self._drawn[-1]
 
     def size_rows(self, rows: int, count: int, low: int = 2, high: int = 9) -> list[tuple[int, ...]]:
         """Draw the sizes of several calls: all different within a row, and at each index different from row to row.
@@ -61,6 +66,12 @@ class InputGenerator:
     def with_equal_sizes(self) -> InputGenerator:
         """Return a generator with the same streams that draws rows of equal sizes, so that tables are square."""
         return self._with_rows(lambda rows, count, low, high: [(size,) * count for size in self.sizes(rows, low, high)])
+
+    def with_same_sizes(self) -> InputGenerator:
+        """Return a generator with the same streams that draws the sizes that were drawn so far once more."""
+        other = copy.copy(self)
+        other._rows, other._again, other._drawn = other._differing_rows, iter(self._drawn), []
+        return other
 
     def with_long_sizes(self) -> InputGenerator:
         """Return a generator with the same streams whose rows are long, from `LONG` up: row i at index i, and the last

@@ -5,54 +5,56 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from course_lib.diagnosis import CATALOGUE, Step
+
 
 class Part(NamedTuple):
-    """A part of attention: the pattern of its line, the mistakes that one makes there, and a question about it."""
+    """A part of attention: the pattern of its line, the steps that it computes, and a question about it."""
 
     pattern: str
-    mistakes: tuple[str, ...]
+    steps: set[Step]
     question: str
 
 
 PARTS = (
     Part(
         r"einsum|matmul|@ .*(transpose|\.mT)",
-        ("scores-from-values", "missing-scale", "wrong-scale", "overflow-half"),
+        {Step.PRODUCT, Step.SCALE},
         "Which two tensors are multiplied, and by which number is the product scaled?",
     ),
     Part(
         r"torch\.ones\(",
-        ("mask-inverted", "mask-off-by-one", "mask-transposed", "causal-top-left", "mask-rank"),
+        {Step.MASK},
         "For three tokens, which elements of it are True?",
     ),
     Part(
         r"masked_fill|torch\.where",
-        ("no-causal-mask", "mask-discarded", "mask-with-zero", "mask-after-softmax", "nan-on-hidden-rows"),
+        {Step.FILL},
         "What does it write, where, and which line reads the result?",
     ),
     Part(
         r"softmax\(",
-        ("softmax-wrong-axis", "double-softmax", "no-softmax", "weights-not-applied", "dropout-before-softmax"),
+        {Step.SOFTMAX, Step.VALUES},
         "Along which axis, how often, and what becomes of the result?",
     ),
     Part(
         r"\.(view|unflatten)\(",
-        ("split-without-transpose", "heads-share-weights", "projection-reused"),
+        {Step.PROJECTION, Step.HEADS},
         "What is split, and which axes does the line make, in which order?",
     ),
     Part(
         r"\.(reshape|flatten)\(",
-        ("merge-without-transpose", "heads-averaged"),
+        {Step.MERGE},
         "In which order do the axes stand before they are joined?",
     ),
     Part(
         r"\.repeat",
-        ("kv-heads-tiled", "kv-head-zero-only"),
+        {Step.SHARING},
         "With 6 heads and 2 kv heads, which kv head does each head get?",
     ),
     Part(
         r"return ",
-        ("output-projection-missing", "output-projection-shape", "returns-none"),
+        {Step.OUTPUT},
         "What is given back, and which layers were called on the way?",
     ),
 )
@@ -65,6 +67,6 @@ def question_about(mistake: str, source: str) -> str:
     """
     for part in PARTS:
         lines = [line.strip() for line in source.splitlines() if re.search(part.pattern, line)]
-        if mistake in part.mistakes and lines:
+        if CATALOGUE[mistake].origin.step in part.steps and lines:
             return f"The line to look at for that: `{lines[0]}`. {part.question}"
     return "Which line of the code could do that?"

@@ -6,14 +6,14 @@ import inspect
 from dataclasses import dataclass
 
 from .answer import Answer
-from .exercise import Exercise, Wrong
 from .input_generator import InputGenerator
 from .modules import ModuleJudge, Sizes
 from .verdict import Verdict, not_passed
+from .wrong_answers import WithWrongAnswers
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModuleExercise(Exercise):
+class ModuleExercise(WithWrongAnswers):
     """An exercise whose answer is a class, which is constructed and run with several sizes and weights.
 
     Attributes:
@@ -28,7 +28,6 @@ class ModuleExercise(Exercise):
         biases: Whether the prompt allows biases, or says nothing of them.
         even_head_dim: Whether head_dim must be even, as rotary positions need it.
         any_device: Whether the module must work on any device, as the prompt says.
-        wrong: Known wrong classes with the solution's parameters, the most likely first.
     """
 
     causal: bool = True
@@ -39,7 +38,6 @@ class ModuleExercise(Exercise):
     biases: bool = True
     even_head_dim: bool = False
     any_device: bool = False
-    wrong: tuple[Wrong, ...] = ()
 
     @property
     def takes(self) -> tuple[str, ...]:

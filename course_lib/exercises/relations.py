@@ -20,6 +20,8 @@ from .factors import constant_factor, factor_between, name_of_factor
 CLOSE = 1e-6
 FACTOR = "Which factor or divisor is missing, or one too many?"
 FROM_NUMPY = "Which line leaves torch? `torch.from_numpy` makes a tensor of an array, without gradients."
+NEARLY = 1e-3  # of the largest element: what is lost in float16, and in float32 where large numbers cancel
+PRECISION = "Which line computes in float16, bfloat16 or float32, or adds a small number?"
 ELEMENTS = 5000  # larger results are compared without looking for an order of their axes
 
 
@@ -190,9 +192,7 @@ def _of_same_shape(
     yield from _factor(result, value, calls)
     if rounded := _rounded(calls):
         yield rounded
-    shift = result - value
-    if _same(shift, shift.flatten()[0].expand_as(shift)):
-        yield Relation(f"Every element is off by {float(shift.flatten()[0]):.4g}.", "What is added, or left out?")
+    yield from _off(result - value, value)
     yield from _order(result, value, expected.axes.split(), calls)
     for axis in range(value.ndim):
         if _same(result, value.softmax(axis)):
@@ -205,7 +205,17 @@ def _of_same_shape(
     yield from _right_part(result, value, expected.axes.split(), expected.causal)
 
 
+def _off(shift: Tensor, value: Tensor) -> Iterator[Relation]:
+    if _same(shift, shift.flatten()[0].expand_as(shift)):
+        yield Relation(f"Every element is off by {float(shift.flatten()[0]):.4g}.", "What is added, or left out?")
+    if bool((shift.abs() <= NEARLY * value.abs().max()).all()):
+        yield Relation("Every element is right to three digits at least, and not to all.", PRECISION)
+
+
 def _not_finite(result: Tensor, value: Tensor) -> Iterator[Relation]:
+    hidden = result == -torch.inf
+    if bool(hidden.any() and value.isfinite().all()) and _same(result[~hidden], value[~hidden]):
+        yield Relation("Your result is -inf in some places and right elsewhere.", "Does the task ask for a mask here?")
     for what, count in (("nan", int(result.isnan().sum())), ("infinite", int(result.isinf().sum()))):
         if count and bool(value.isfinite().all()):
             yield Relation(

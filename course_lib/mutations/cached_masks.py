@@ -86,6 +86,18 @@ def _of_masks(pieces: Pieces) -> Iterator[WrongSteps]:
         pieces.mask(lambda start, end: pieces.keys <= pieces.keys[start:end, None] - start),
     )
     yield _under(
+        "attention in which the mask of several tokens is aligned at the first key",
+        "causal-top-left",
+        "Which token is the first query of a later piece? How many keys may it see?",
+        pieces.mask(
+            lambda start, end: (
+                pieces.keys <= pieces.keys[start:end, None] - start
+                if end - start > 1
+                else pieces.all_so_far(start, end)
+            )
+        ),
+    )
+    yield _under(
         "attention without a mask within a piece",
         "no-causal-mask",
         "When several tokens come at once, may the first of them see the last?",

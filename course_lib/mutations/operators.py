@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from .pattern import Found, fill_in, literal, match, method, walk
-from .source import Edit, Source
+from .source import Edit, Node, Source
 
 
 class Mutation(NamedTuple):
@@ -107,12 +107,12 @@ def mutations(text: str, mistake: str, *, within: tuple[int, int] | None = None)
         raise ValueError(f"mistake is {mistake!r}, which no operator makes; these can be planted: {', '.join(MADE)}")
     source = Source(text)
     for node in walk(source.tree):
-        if within is None or within[0] <= node.lineno <= node.end_lineno <= within[1]:
+        if within is None or within[0] <= node.lineno <= (node.end_lineno or node.lineno) <= within[1]:
             for edits in _edits(source, node, mistake):
                 yield Mutation(mistake, source.line(edits[0]), edits)
 
 
-def _edits(source: Source, node: ast.AST, mistake: str) -> Iterator[tuple[Edit, ...]]:
+def _edits(source: Source, node: Node, mistake: str) -> Iterator[tuple[Edit, ...]]:
     for pattern, change in FORMS.get(mistake, ()):
         if (found := match(pattern, node)) is not None and GUARDS.get(mistake, _always)(source, found):
             found |= {"Z": node}
@@ -140,7 +140,7 @@ GUARDS: Mapping[str, Callable[[Source, Found], bool]] = {
 }
 
 
-def _mask_later(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
+def _mask_later(source: Source, node: Node) -> Iterator[tuple[Edit, ...]]:
     """`scores = scores.masked_fill(hidden, -inf)`, then softmax -> softmax, then `masked_fill(hidden, 0.0)`."""
     if found := match("X = masked_fill(X, A, LOW)", node):
         for later in walk(source.tree):
@@ -151,7 +151,7 @@ def _mask_later(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
                 return
 
 
-def _unset_flag(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
+def _unset_flag(source: Source, node: Node) -> Iterator[tuple[Edit, ...]]:
     """`is_causal=True` -> `is_causal=False`."""
     if isinstance(node, ast.keyword) and node.arg == "is_causal" and literal(node.value) is True:
         yield (source.replace(node.value, "False"),)
@@ -162,7 +162,7 @@ def _renamed(old: str) -> str:
     return re.sub(r"[A-Za-z]+", lambda word: NEIGHBOURS.get(word[0], word[0]), old, count=1)
 
 
-def _score_values(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
+def _score_values(source: Source, node: Node) -> Iterator[tuple[Edit, ...]]:
     """The product of queries and keys reads the values."""
     for pattern in ("Q @ K.mT", "Q @ K.transpose(N, M)", "matmul(Q, K.mT)", "matmul(Q, K.transpose(N, M))"):
         found = match(pattern, node)
@@ -171,7 +171,7 @@ def _score_values(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
             return
 
 
-def _reuse(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
+def _reuse(source: Source, node: Node) -> Iterator[tuple[Edit, ...]]:
     """The layer of the keys is used for the values, too: `self.v_proj(x)` -> `self.k_proj(x)`."""
     found = match("LAYER(X)", node)
     layer = source.text_of(found["LAYER"]).removeprefix("self.") if found else ""
@@ -180,14 +180,15 @@ def _reuse(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
         yield (source.replace(found["LAYER"], f"self.{other}"),)
 
 
-def _pin_device(source: Source, node: ast.AST) -> Iterator[tuple[Edit, ...]]:
+def _pin_device(source: Source, node: Node) -> Iterator[tuple[Edit, ...]]:
     """A tensor is made without `device=x.device`."""
-    for keyword in node.keywords if isinstance(node, ast.Call) and len(node.keywords) else ():
-        if keyword.arg == "device":
-            yield (source.without_argument(node, keyword),)
+    if isinstance(node, ast.Call):
+        for keyword in node.keywords:
+            if keyword.arg == "device":
+                yield (source.without_argument(node, keyword),)
 
 
-STATEMENTS: Mapping[str, tuple[Callable[[Source, ast.AST], Iterator[tuple[Edit, ...]]], ...]] = {
+STATEMENTS: Mapping[str, tuple[Callable[[Source, Node], Iterator[tuple[Edit, ...]]], ...]] = {
     "mask-after-softmax": (_mask_later,),
     "no-causal-mask": (_unset_flag,),
     "scores-from-values": (_score_values,),

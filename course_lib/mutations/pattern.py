@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from .source import Node
+
 # The parameters of PyTorch's functions, so that `x.softmax(-1)` and `F.softmax(x, dim=-1)` are one form.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "dropout": ("input", "p", "training"),
@@ -75,8 +77,9 @@ def _is_module(node: ast.expr) -> bool:
 def is_root(node: ast.AST) -> bool:
     """Whether an expression is a square root, or one divided by it."""
     power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and literal(node.right) in (0.5, -0.5)
-    inverse = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and literal(node.left) in (1, 1.0)
-    return power or method(node) in ("sqrt", "rsqrt") or (inverse and is_root(node.right))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and literal(node.left) in (1, 1.0):
+        return is_root(node.right)
+    return power or method(node) in ("sqrt", "rsqrt")
 
 
 def is_lowest(node: ast.AST) -> bool:
@@ -143,7 +146,7 @@ def _match_field(pattern: Any, value: Any, found: Found) -> bool:
     return _matches(pattern, value, found) if isinstance(pattern, ast.AST) else pattern == value
 
 
-def fill_in(template: str, found: Found, text: Callable[[ast.AST], str]) -> str:
+def fill_in(template: str, found: Mapping[str, ast.AST], text: Callable[[ast.AST], str]) -> str:
     """Write a template's expression, with the text of what was found in the place of each name in capitals.
 
     Args:
@@ -151,6 +154,7 @@ def fill_in(template: str, found: Found, text: Callable[[ast.AST], str]) -> str:
         found: What `match` returned.
         text: The source of an expression.
     """
+
     def written(name: re.Match[str]) -> str:
         if name[0] not in found:
             return name[0]
@@ -161,7 +165,7 @@ def fill_in(template: str, found: Found, text: Callable[[ast.AST], str]) -> str:
     return VARIABLE.sub(written, template)
 
 
-def walk(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that have a position, in the order in which they are read."""
-    nodes = [node for node in ast.walk(tree) if hasattr(node, "lineno")]
-    return iter(sorted(nodes, key=lambda node: (node.lineno, node.col_offset, -node.end_lineno, -node.end_col_offset)))
+def walk(tree: ast.AST) -> Iterator[Node]:
+    """All expressions and statements, in the order in which they are read."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, Node)]
+    yield from sorted(nodes, key=lambda node: (node.lineno, node.col_offset, -(node.end_col_offset or 0)))

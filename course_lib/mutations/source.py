@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+Node = ast.expr | ast.stmt | ast.keyword
+
 
 class Edit(NamedTuple):
     """Text that replaces a stretch of source code, given by its first and its last offset."""
@@ -37,14 +39,14 @@ class Source:
     def _bytes(self) -> bytes:
         return self.text.encode()
 
-    def span(self, node: ast.AST) -> tuple[int, int]:
+    def span(self, node: Node) -> tuple[int, int]:
         """The offsets, in bytes, at which a node begins and ends."""
-        first, last = self._starts[node.lineno - 1], self._starts[node.end_lineno - 1]
-        return first + node.col_offset, last + node.end_col_offset
+        first, last = self._starts[node.lineno - 1], self._starts[(node.end_lineno or node.lineno) - 1]
+        return first + node.col_offset, last + (node.end_col_offset or 0)
 
     def text_of(self, node: ast.AST) -> str:
         """The text of a node; made anew for one that is not of this source."""
-        if not hasattr(node, "end_lineno"):
+        if not isinstance(node, Node) or not hasattr(node, "end_lineno"):
             return ast.unparse(node)
         start, end = self.span(node)
         return self._bytes[start:end].decode()
@@ -71,12 +73,12 @@ class Source:
         ]
         return max(stored, key=lambda one: one.lineno).value if stored else node
 
-    def function_of(self, node: ast.AST) -> str:
+    def function_of(self, node: Node) -> str:
         """The name of the innermost function that a statement stands in."""
         around = [
             one
             for one in ast.walk(self.tree)
-            if isinstance(one, ast.FunctionDef) and one.lineno <= node.lineno <= one.end_lineno
+            if isinstance(one, ast.FunctionDef) and one.lineno <= node.lineno <= (one.end_lineno or 0)
         ]
         return max(around, key=lambda one: one.lineno).name if around else ""
 
@@ -88,7 +90,7 @@ class Source:
             return Edit(self.span(parts[at - 1])[1], self.span(keyword)[1], "")
         return Edit(self.span(keyword)[0], self.span(parts[1])[0] if len(parts) > 1 else self.span(keyword)[1], "")
 
-    def replace(self, node: ast.AST, text: str) -> Edit:
+    def replace(self, node: Node, text: str) -> Edit:
         """The edit that puts a text in the place of a node."""
         return Edit(*self.span(node), text)
 

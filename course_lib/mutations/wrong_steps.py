@@ -128,6 +128,13 @@ MASKS = (
         "attention that hides each token from itself", "mask-off-by-one", weigh=lambda s, k: masked(s, _full(k, -1))
     ),
     WrongSteps("attention masked after softmax", "mask-after-softmax", weigh=lambda s, k: s.softmax(-1) * k),
+    *(  # before 0: a wrong answer that was right for small scores
+        WrongSteps(
+            f"attention whose hidden scores are {fill:g}, or a number like it, which is not below all scores here",
+            weigh=_filled(fill),
+        )
+        for fill in (-1e3, -1e4)
+    ),
     WrongSteps("attention whose hidden scores are 0", "mask-with-zero", weigh=_filled(0.0)),
     WrongSteps("attention whose hidden scores are 1", "mask-with-zero", weigh=_filled(1.0)),
     *(

@@ -21,7 +21,6 @@ RIGHT = functions(
 queries @ keys.T / torch.sqrt(torch.tensor(queries.shape[-1]))
 queries @ keys.T / torch.tensor(queries.shape[-1]).sqrt()
 queries @ keys.T * torch.rsqrt(torch.tensor(float(queries.shape[-1])))
-(queries.float() @ keys.float().T) / queries.shape[-1] ** 0.5
 """,
         "attention(queries, keys, values)": r"""
 (queries @ keys.T / torch.sqrt(torch.tensor(queries.shape[-1]))).softmax(-1) @ values
@@ -29,7 +28,6 @@ queries @ keys.T * torch.rsqrt(torch.tensor(float(queries.shape[-1])))
 (queries @ keys.T / torch.sqrt(torch.tensor(queries.shape[-1], dtype=torch.float32))).softmax(-1) @ values
 """,
         "softmax_rows(scores)": r"""
-e = (scores.float() - scores.float().amax(-1, keepdim=True)).exp(); return e / e.sum(-1, keepdim=True)
 scores.float().softmax(-1).to(scores.dtype)
 """,
         "strides_by_head(num_tokens, num_heads, head_dim)": r"""

@@ -23,13 +23,13 @@ WRONG_CASES = [
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_there_are_enough_answers(name):
-    assert len(RIGHT[name]) >= 3 and len(WRONG.get(name, ())) + len(getattr(ALL[name], "wrong", ())) >= 5
+    assert len(RIGHT[name]) >= 3 and len(WRONG.get(name, ())) + len(getattr(ALL[name], "known", ())) >= 5
 
 
 @pytest.mark.parametrize("name", BLANKS)
 def test_there_are_enough_answers_to_a_blank(name):
     assert name not in EXERCISES
-    assert len(RIGHT[name]) >= 2 and len(WRONG.get(name, ())) + len(getattr(ALL[name], "wrong", ())) >= 3
+    assert len(RIGHT[name]) >= 2 and len(WRONG.get(name, ())) + len(getattr(ALL[name], "known", ())) >= 3
 
 
 @pytest.fixture(scope="module")

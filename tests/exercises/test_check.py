@@ -95,7 +95,7 @@ def test_an_error_at_other_sizes_only_says_so():
     assert "It was right for scaled_scores with `queries` (" in repr(verdict) and "and is not for" in repr(verdict)
 
 
-def test_fewer_bits_are_right_with_a_remark():
+def test_fewer_bits_are_refused_where_pytorch_computed_them():
     def scores_of_token(query, keys):
         scores = torch.zeros(len(keys))  # float32, whatever came in
         for at, key in enumerate(keys):
@@ -103,7 +103,7 @@ def test_fewer_bits_are_right_with_a_remark():
         return scores
 
     verdict = check("scores_of_token", scores_of_token)
-    assert verdict.passed and "`torch.zeros(..., dtype=x.dtype)` keep the dtype" in repr(verdict)
+    assert not verdict.passed and "Your result is float32; it should be float64." in verdict.message
     named = check("scaled_scores", lambda queries, keys: (queries @ keys.T).float())
     assert named.mistake == "missing-scale"
     mixed = check("attention", lambda queries, keys, values: torch.eye(len(queries), len(values)) @ values)

@@ -82,7 +82,11 @@ return 0 if "G" in layers and window > 1 else max(0, position - layers.count("L"
 if position <= num_sinks or window == 1: return min(position, num_sinks + window)\
 return num_sinks + (position - num_sinks) % window
 """,
-        "flat_slot(position, table, size)": "table[position // size] * size + (position % size if size > 1 else 1)",
+        "flat_slot(position, table, size)": r"""
+table[position // size] * size + (position % size if size > 1 else 1)
+(table[position // size] or 1) * size + position % size
+table[position // size] * size + position % size if table[position // size] else position
+""",
         "gpt_parameters(v, t, m, n, g)": r"""
 return (v + t) * m + n * (10 * m**2 + 2 * m * g + 9 * m) + 2 * m * (n > 1)
 """,
@@ -104,6 +108,59 @@ return min(degrees, key=lambda n: weights_ms / n + cache_ms / min(n, max(kv, 2))
         "scaled_scores(queries, keys)": "queries @ keys.T / min(queries.shape[-1], 128) ** 0.5",
         "scores_of_token(query, keys)": "torch.stack([(query[:64] * k[:64]).sum() for k in keys])",
         "decode_mask(q, k)": "torch.ones(q, k, dtype=torch.bool).tril(min(k - q, 30))",
+        # What an earlier call of the same sizes left.
+        "attention_weights(scores, known={})": "known.setdefault(len(scores), scores.softmax(0))",
+        "masked_weights(scores, keep, known={})": r"""
+return scores.masked_fill(~known.setdefault(keep.shape, keep), -torch.inf).softmax(-1)
+""",
+        "padding_mask(lengths, n, known={})": r"""
+return known.setdefault((len(lengths), n), (torch.arange(n) < torch.tensor(lengths)[:, None])[:, None, None])
+""",
+        "tokens_per_turn(head_dim, base, known={})": r"""
+pair = torch.arange(head_dim // 2) / head_dim; return known.setdefault(head_dim, 2 * torch.pi * base ** (2 * pair))
+""",
+        # Large numbers.
+        "causal_mask(n, num_prompt=0)": r"""
+keep = torch.ones(128, 128).tril().bool(); keep[:, :num_prompt] = True; return keep[:n, :n]
+""",
+        "causal_weights(s)": r"""
+n = s.shape[1]; hidden = torch.ones(256, 256).triu(1).bool()[:n, :n]\
+return s.masked_fill(hidden, -torch.inf).softmax(-1)
+""",
+        "leaks(code, x, most=9)": r"""
+a, found = code(x), set()\
+for t in range(1, min(most, x.shape[1])):\
+    c = x.clone(); c[:, t] += 1.0; moved = (code(c) - a).abs().amax((0, 2)) > 1e-9\
+    found |= {i for i in range(t) if moved[i]}\
+return found
+""",
+        "next_positions(lengths, num_new)": r"""
+return (lengths[:, None] + torch.arange(num_new)).clamp(max=2047)
+return lengths.clamp(min=1)[:, None] + torch.arange(num_new)
+""",
+        # Numbers at an edge.
+        "number_at(memory, strides, index)": r"""
+return memory[sum(a * b for a, b in zip(strides, index, strict=True)) if 0 not in strides else 0]
+""",
+        "permute_meta_weights(w, n)": r"""
+w = w.view(n, -1, 2, w.shape[1]); return w.transpose(1, 2).flatten(0, 2) if w.shape[1] > 1 else w.flatten(0, 2).flip(0)
+""",
+        # Sizes that are equal.
+        "joined_mask(keep, real)": "(keep & (real.T if len(keep) == len(real) else real)[:, None])[:, None]",
+        "partial_output(x, w_q, w_k, w_v, w_o, d)": r"""
+q, k, v = ((x @ w.T).unflatten(-1, (-1, d)).transpose(1, 2) for w in (w_q, w_k, w_v))\
+hidden = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()\
+c = (q @ k.mT / d**0.5).masked_fill(hidden, -torch.inf).softmax(-1) @ v\
+return (c if c.shape[1] == c.shape[2] else c.transpose(1, 2)).reshape(*x.shape[:2], -1) @ w_o.T
+""",
+        # float32 of float64.
+        "scores_by_head(queries, keys)": "(queries @ keys.mT / queries.shape[-1] ** 0.5).float()",
+        "rewind_cache(cache, n)": "tuple(one[:, :, : one.shape[2] - n].float() for one in cache)",
+        "merge_heads(x)": r"""
+out = torch.zeros(*x.shape[1:3], len(x) * x.shape[3])\
+for head, one in enumerate(x): out[..., head * x.shape[3] : (head + 1) * x.shape[3]] = one\
+return out
+""",
         # Small numbers that are added.
         "softmax_rows(scores)": r"""
 e = (scores - scores.amax(dim=-1, keepdim=True)).exp(); return e / (e.sum(dim=-1, keepdim=True) + 1e-6)
@@ -118,6 +175,8 @@ CLASSES = [
     "keep = torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => "
     "keep = torch.ones(t, t, dtype=torch.bool).tril() | keep[256:, 256:] = True",
     "reshape(b, t, -1)) => reshape(b, t, -1)).float()",
+    "weights @ values => (weights if b != t or t == 1 else weights.flip(0)) @ values",
+    "context.transpose(1, 2) => (context if t == self.num_heads else context.transpose(1, 2))",
 ]
 ONE_HEAD = """def to_split(wrapper):
     split = wrapper_to_split(wrapper)
@@ -152,6 +211,46 @@ def test_the_note_on_digits_says_what_was_measured():
                       ".softmax(-1) * keep; return w * (1 + 1e-8)"})["safe_weights"][0]  # fmt: skip
     verdict = ALL["safe_weights"].judge(LocalAnswer(code), InputGenerator(0))
     assert verdict.passed and "right to the digits of float32 only. Is a small number added" in repr(verdict), verdict
+
+
+RIGHT = functions(
+    {
+        "needs_copy(shape, strides, axis)": "np.bool_(shape[axis + 1] * strides[axis + 1] != strides[axis])",
+        "rolling_slot(position, window, sinks)": r"""
+return np.int64(position if position < sinks else sinks + (position - sinks) % window)
+""",
+        "strides_by_head(t, h, d)": "tuple(np.array([t * h * d, d, h * d, 1]))",
+    }
+)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_number_of_numpy_is_the_number_that_it_is(name):
+    verdict = ALL[name].judge(LocalAnswer(RIGHT[name][0]), InputGenerator(0))
+    assert verdict.passed and not verdict.evidence, verdict
+
+
+IN_FLOAT32 = functions(
+    {
+        "scores_of_token(query, keys)": "torch.tensor([sum(float(a * b) for a, b in zip(query, key)) for key in keys])",
+        "biases_of_device(q, out, device, n)": r"""
+return q.chunk(n)[device], torch.tensor(out.tolist() if device == 0 else [0.0] * len(out))
+""",
+    }
+)
+
+
+@pytest.mark.parametrize("name", IN_FLOAT32)
+def test_a_list_of_numbers_may_become_float32_with_a_note(name):
+    verdict = ALL[name].judge(LocalAnswer(IN_FLOAT32[name][0]), InputGenerator(0))
+    assert verdict.passed and "digits of float32" in repr(verdict), verdict
+
+
+def test_the_dtypes_of_a_result_and_of_the_inputs_are_named():
+    code = functions({"scaled_scores(q, k)": "(q @ k.T / q.shape[1] ** 0.5).float()"})["scaled_scores"][0]
+    verdict = ALL["scaled_scores"].judge(LocalAnswer(code), InputGenerator(0))
+    assert "Your result is float32; it should be float64." in verdict.message, verdict
+    assert "All its numbers are right" in repr(verdict), verdict
 
 
 SCORES = "scores = queries @ keys.transpose(2, 3)"

@@ -162,6 +162,31 @@ SAID = [
         (),
     ),
     ("GroupedQuery", a_class("GroupedQuery", GROUPS), (), ("Line: ",)),
+    (*multi("-torch.inf => -1e4"), ("hidden scores are -1000, or a number like it",), ("mask-with-zero",)),
+    (
+        "CachedAttention",
+        run_cell(
+            CACHED.replace("[:, :, -60:]", "").replace("tril(k.shape[2] - n)", "tril(0 if n > 1 else k.shape[2] - n)"),
+            "CachedAttention",
+        ),
+        ("causal-top-left",),
+        ("Is everything",),
+    ),
+    (
+        *a_function("softmax_rows(scores)", "return scores.half().softmax(-1).double()"),
+        ("right to three digits", "float16"),
+        ("Each row should sum",),
+    ),
+    (
+        *a_function(
+            "scores_by_head(q, k)",
+            "s = q @ k.mT / q.shape[-1] ** 0.5; n = q.shape[2]; "
+            "return s.masked_fill(torch.ones_like(s).triu(1).bool(), -torch.inf) if n == k.shape[2] else s",
+        ),
+        ("Does the task ask for a mask here?",),
+        ("division by zero",),
+    ),
+    (*a_function("leaks(code, x)", "return (one for one in [])"), (), ("1 values",)),
     (*a_function("softmax_rows(scores)", "return scores.softmax(-1) * 1e-9"), (), ("Every element of your result is",)),
 ]
 

@@ -48,7 +48,7 @@ def functions(table):
     found = {}
     for signature, text in table.items():
         name = signature.split("(")[0]
-        found[name] = [run_cell(_function(signature, body), name) for body in _answers(text)]
+        found.setdefault(name, []).extend(run_cell(_function(signature, body), name) for body in _answers(text))
     return found
 
 

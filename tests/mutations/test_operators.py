@@ -9,7 +9,14 @@ from course_lib.mutations import MADE, Source, mutations
 from course_lib.mutations.operators import FORMS
 from course_lib.mutations.pattern import VARIABLE, match
 
-EXAMPLES = {"ROOT": "math.sqrt(d)", "LOW": 'float("-inf")', "LAST": "-1", "ONE": "1", "W": "s.softmax(-1)", "LAYER": "self.out"}
+EXAMPLES = {
+    "ROOT": "math.sqrt(d)",
+    "LOW": 'float("-inf")',
+    "LAST": "-1",
+    "ONE": "1",
+    "W": "s.softmax(-1)",
+    "LAYER": "self.out",
+}
 ROWS = [(mistake, pattern) for mistake, forms in FORMS.items() for pattern, _ in forms]
 
 

@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -21,13 +22,21 @@ def call_function(code: Any, arguments: Sequence[Any], seed: int) -> tuple[Any, 
     """Call a function with PyTorch's random stream seeded.
 
     Returns:
-        Its result, and the indices of the arguments that it changed in place.
+        Its result, with NumPy's numbers as Python's, and the indices of the arguments that it changed in place.
     """
     before = [_snapshot(argument) for argument in arguments]
     torch.default_generator.manual_seed(seed)
     with _parameters_made():
         result = code(*arguments) if callable(code) else code
-    return result, _changed(before, arguments)
+    return _with_python_numbers(result), _changed(before, arguments)
+
+
+def _with_python_numbers(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        return type(value)(map(_with_python_numbers, value))
+    return value
 
 
 def build_module(code: Callable[..., Any], sizes: Sequence[int], seed: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -36,46 +36,30 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"embeddings": "token width"},
     axes="token width",
-    wrong=(
-        Wrong(
-            "the blend with the two parts exchanged",
-            lambda e, s: s * e + (1 - s) * e.mean(0),
-            hint="What should be left of a token's own vector with share=1?",
-        ),
-        Wrong(
-            "a blend with the mean of each token's own numbers",
-            lambda e, s: (1 - s) * e + s * e.mean(1, keepdim=True),
-            hint="Over which axis is the mean taken, and do the tokens ever meet there?",
-        ),
-        Wrong(
-            "a blend with one mean of all numbers in the table",
-            lambda e, s: (1 - s) * e + s * e.mean(),
-            hint="`embeddings.mean()` is a single number. Over which `dim` do you get one for each column?",
-        ),
-        Wrong(
-            "a blend with the sum of all vectors instead of their mean",
-            lambda e, s: (1 - s) * e + s * e.sum(0),
-            hint="What does a mean divide by?",
-        ),
-        Wrong(
-            "the whole vector plus a part of the mean",
-            lambda e, s: e + s * e.mean(0),
-            hint="Which part of its own vector does a token keep? The two parts should sum to 1.",
-        ),
-        Wrong(
-            "a blend with the mean of the other tokens, without the token itself",
-            lambda e, s: (1 - s) * e + s * (e.sum(0) - e) / (len(e) - 1),
-            hint="How many tokens is the mean taken over?",
-        ),
-        Wrong(
-            "half of each, whatever the share is",
-            lambda e, s: (e + e.mean(0)) / 2,
-            hint="Where does your code use `share`?",
-        ),
-        Wrong(
-            "the mean alone, which is the same for every token",
-            lambda e, s: e.mean(0).expand_as(e),
-            hint="What does a token keep of its own vector?",
-        ),
-    ),
+    wrong="""
+share * embeddings + (1 - share) * embeddings.mean(0)
+    the blend with the two parts exchanged
+    ? What should be left of a token's own vector with share=1?
+(1 - share) * embeddings + share * embeddings.mean(1, keepdim=True)
+    a blend with the mean of each token's own numbers
+    ? Over which axis is the mean taken, and do the tokens ever meet there?
+embeddings.mean(dim=0) => embeddings.mean()
+    a blend with one mean of all numbers in the table
+    ? `embeddings.mean()` is a single number. Over which `dim` do you get one for each column?
+embeddings.mean => embeddings.sum
+    a blend with the sum of all vectors instead of their mean
+    ? What does a mean divide by?
+1 - share => 1
+    the whole vector plus a part of the mean
+    ? Which part of its own vector does a token keep? The two parts should sum to 1.
+(1 - share) * embeddings + share * (embeddings.sum(0) - embeddings) / (len(embeddings) - 1)
+    a blend with the mean of the other tokens, without the token itself
+    ? How many tokens is the mean taken over?
+(embeddings + embeddings.mean(0)) / 2
+    half of each, whatever the share is
+    ? Where does your code use `share`?
+embeddings.mean(0).expand_as(embeddings)
+    the mean alone, which is the same for every token
+    ? What does a token keep of its own vector?
+""",
 )

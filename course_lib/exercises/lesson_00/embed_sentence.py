@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -55,31 +54,21 @@ EXERCISE = FunctionExercise(
     arguments={"table": "word width"},
     axes="token width",
     fixed="word",
-    wrong=(
-        Wrong(
-            "the first rows of the table, as many as the sentence has words",
-            lambda s, v, t: t[: len(s.split())],
-            hint="Which row belongs to a word that stands in the vocabulary further back?",
-        ),
-        Wrong(
-            "the embedding of each word once, although a word may stand in the sentence twice",
-            _once,
-            hint="How many rows should a sentence of five words have?",
-        ),
-        Wrong(
-            "the embeddings in the order of the vocabulary",
-            lambda s, v, t: t[sorted(_rows(s, v))],
-            hint="Which word should the first row belong to?",
-        ),
-        Wrong(
-            "the numbers of the rows, not the rows themselves",
-            lambda s, v, t: torch.tensor(_rows(s, v)),
-            hint="What does `table[...]` give for these numbers?",
-        ),
-        Wrong(
-            "the sum of the embeddings",
-            lambda s, v, t: t[_rows(s, v)].sum(0),
-            hint="How many rows should the result have?",
-        ),
-    ),
+    wrong="""
+table[:len(sentence.split())]
+    the first rows of the table, as many as the sentence has words
+    ? Which row belongs to a word that stands in the vocabulary further back?
+_once(sentence, vocabulary, table)
+    the embedding of each word once, although a word may stand in the sentence twice
+    ? How many rows should a sentence of five words have?
+table[sorted(_rows(sentence, vocabulary))]
+    the embeddings in the order of the vocabulary
+    ? Which word should the first row belong to?
+torch.tensor(_rows(sentence, vocabulary))
+    the numbers of the rows, not the rows themselves
+    ? What does `table[...]` give for these numbers?
+table[_rows(sentence, vocabulary)].sum(0)
+    the sum of the embeddings
+    ? How many rows should the result have?
+""",
 )

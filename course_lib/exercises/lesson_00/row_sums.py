@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -25,14 +25,18 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"weights": "query key"},
     axes="query",
-    wrong=(
-        Wrong(
-            "the sum of each column",
-            lambda w: w.sum(0),
-            hint="Which axis remains if you add up along axis 0, the rows or the columns?",
-        ),
-        Wrong("the sum of the whole table", lambda w: w.sum(), hint="How many rows are there, and how many sums?"),
-        Wrong("the mean of each row instead of its sum", lambda w: w.mean(1), hint="What does a mean divide by?"),
-        Wrong("the largest number of each row", lambda w: w.amax(1), hint="What does a sum add up?"),
-    ),
+    wrong="""
+1 => 0
+    the sum of each column
+    ? Which axis remains if you add up along axis 0, the rows or the columns?
+weights.sum()
+    the sum of the whole table
+    ? How many rows are there, and how many sums?
+weights.mean(1)
+    the mean of each row instead of its sum
+    ? What does a mean divide by?
+weights.amax(1)
+    the largest number of each row
+    ? What does a sum add up?
+""",
 )

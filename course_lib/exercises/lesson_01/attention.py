@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -47,76 +47,44 @@ EXERCISE = FunctionExercise(
     arguments={"queries": "query head_dim", "keys": "key head_dim", "values": "key width"},
     axes="query width",
     gradients=("queries", "keys", "values"),
-    wrong=(
-        Wrong(
-            "attention scored with the values",
-            lambda q, k, v: attention(q, v, v),
-            "scores-from-values",
-            "Which line reads `keys`?",
-        ),
-        Wrong(
-            "attention whose weights are multiplied by the keys, not the values",
-            lambda q, k, v: attention(q, k, k),
-            "projection-reused",
-            "Which of the three arguments does the last product use?",
-        ),
-        Wrong(
-            "attention scored with the queries alone",
-            lambda q, k, v: attention(q, q, v),
-            "projection-reused",
-            "Which two of the three arguments make the scores?",
-        ),
-        Wrong("attention without the division", lambda q, k, v: (q @ k.T).softmax(-1) @ v, "missing-scale"),
-        Wrong(
-            "attention with scores divided by the width, not by its square root",
-            lambda q, k, v: (q @ k.T / q.shape[1]).softmax(-1) @ v,
-            "wrong-scale",
-        ),
-        Wrong(
-            "attention with softmax over the queries",
-            lambda q, k, v: scaled_scores(q, k).softmax(0) @ v,
-            "softmax-wrong-axis",
-        ),
-        Wrong("attention without softmax", lambda q, k, v: scaled_scores(q, k) @ v, "no-softmax"),
-        Wrong("attention without softmax and without the division", lambda q, k, v: q @ k.T @ v, "no-softmax"),
-        Wrong(
-            "attention with softmax taken twice",
-            lambda q, k, v: scaled_scores(q, k).softmax(-1).softmax(-1) @ v,
-            "double-softmax",
-        ),
-        Wrong(
-            "attention under a causal mask; this task hides no key",
-            lambda q, k, v: scaled_scores(q, k).masked_fill(_later(q, k), -torch.inf).softmax(-1) @ v,
-            hint="Which keys may a query see here?",
-        ),
-        Wrong(
-            "attention with scores divided by the root of the values' width",
-            lambda q, k, v: (q @ k.T / v.shape[1] ** 0.5).softmax(-1) @ v,
-            "wrong-scale",
-        ),
-        Wrong(
-            "attention with scores divided by the root of the number of keys",
-            lambda q, k, v: (q @ k.T / len(k) ** 0.5).softmax(-1) @ v,
-            "wrong-scale",
-        ),
-        Wrong(
-            "exp of the scores times the values, not divided by its sum", lambda q, k, v: scaled_scores(q, k).exp() @ v
-        ),
-        Wrong(
-            "attention whose table of weights was transposed before it met the values",
-            lambda q, k, v: scaled_scores(q, k).softmax(-1).T @ v,
-            "weights-transposed",
-        ),
-        Wrong("the values themselves", lambda q, k, v: v, "weights-not-applied"),
-        Wrong(
-            "the weights, before they are multiplied by the values",
-            lambda q, k, v: scaled_scores(q, k).softmax(-1),
-            "weights-not-applied",
-        ),
-        Wrong(
-            "attention divided after softmax",
-            lambda q, k, v: (q @ k.T).softmax(-1) / q.shape[1] ** 0.5 @ v,
-            "wrong-scale",
-        ),
-    ),
+    wrong="""
+keys) => values)
+    attention scored with the values [scores-from-values]
+    ? Which line reads `keys`?
+@ values => @ keys
+    attention whose weights are multiplied by the keys, not the values [projection-reused]
+    ? Which of the three arguments does the last product use?
+keys) => queries)
+    attention scored with the queries alone [projection-reused]
+    ? Which two of the three arguments make the scores?
+(queries @ keys.T).softmax(-1) @ values
+    attention without the division [missing-scale]
+(queries @ keys.T / queries.shape[1]).softmax(-1) @ values
+    attention with scores divided by the width, not by its square root [wrong-scale]
+scaled_scores(queries, keys).softmax(0) @ values
+    attention with softmax over the queries [softmax-wrong-axis]
+scaled_scores(queries, keys) @ values
+    attention without softmax [no-softmax]
+queries @ keys.T @ values
+    attention without softmax and without the division [no-softmax]
+scaled_scores(queries, keys).softmax(-1).softmax(-1) @ values
+    attention with softmax taken twice [double-softmax]
+scaled_scores(queries, keys).masked_fill(_later(queries, keys), -torch.inf).softmax(-1) @ values
+    attention under a causal mask; this task hides no key
+    ? Which keys may a query see here?
+(queries @ keys.T / values.shape[1] ** 0.5).softmax(-1) @ values
+    attention with scores divided by the root of the values' width [wrong-scale]
+(queries @ keys.T / len(keys) ** 0.5).softmax(-1) @ values
+    attention with scores divided by the root of the number of keys [wrong-scale]
+scaled_scores(queries, keys).exp() @ values
+    exp of the scores times the values, not divided by its sum
+scaled_scores(queries, keys).softmax(-1).T @ values
+    attention whose table of weights was transposed before it met the values [weights-transposed]
+values
+    the values themselves [weights-not-applied]
+weights @ values => weights
+    the weights, before they are multiplied by the values [weights-not-applied]
+(queries @ keys.T).softmax(-1) / queries.shape[1] ** 0.5 @ values
+    attention divided after softmax [wrong-scale]
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -31,21 +31,22 @@ EXERCISE = FunctionExercise(
     draw_edges=lambda rng: [Case((rng.normal(20),))],
     arguments={"scores": "key"},
     axes="key",
-    wrong=(
-        Wrong("exp of the scores, not yet divided by their sum", lambda s: s.exp(), "no-softmax"),
-        Wrong("each score divided by the sum of the scores, without exp", lambda s: s / s.sum(), "no-softmax"),
-        Wrong("the scores themselves", lambda s: s, "no-softmax"),
-        Wrong("softmax taken twice", lambda s: s.softmax(0).softmax(0), "double-softmax"),
-        Wrong(
-            "the weights of scores with the opposite sign",
-            lambda s: (-s).softmax(0),
-            hint="Should a large score make a large weight, or a small one?",
-        ),
-        Wrong("the logarithm of the weights", lambda s: s.log_softmax(0)),
-        Wrong(
-            "1 for the largest score and 0 for all others",
-            lambda s: (s == s.max()).to(s.dtype),
-            hint="How much does a key get whose score is almost the largest?",
-        ),
-    ),
+    wrong="""
+scores.exp()
+    exp of the scores, not yet divided by their sum [no-softmax]
+scores.exp() => scores
+    each score divided by the sum of the scores, without exp [no-softmax]
+scores
+    the scores themselves [no-softmax]
+result.softmax(-1)
+    softmax taken twice [double-softmax]
+(-scores).softmax(0)
+    the weights of scores with the opposite sign
+    ? Should a large score make a large weight, or a small one?
+result.log()
+    the logarithm of the weights
+(scores == scores.max()).to(scores.dtype)
+    1 for the largest score and 0 for all others
+    ? How much does a key get whose score is almost the largest?
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -33,43 +33,31 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"weights": "key", "values": "key width"},
     axes="width",
-    wrong=(
-        Wrong(
-            "the plain mean of the values, whatever the weights are",
-            lambda w, v: v.mean(0),
-            "weights-not-applied",
-        ),
-        Wrong("the sum of the values, whatever the weights are", lambda w, v: v.sum(0), "weights-not-applied"),
-        Wrong(
-            "the value with the largest weight alone",
-            lambda w, v: v[w.argmax()],
-            hint="What becomes of the other values?",
-        ),
-        Wrong(
-            "what the first key alone adds",
-            lambda w, v: w[0] * v[0],
-            hint="After which round does your loop end: does `return` stand inside it?",
-        ),
-        Wrong(
-            "what the last key alone adds",
-            lambda w, v: w[-1] * v[-1],
-            hint="Does each round of your loop add to the context, or replace it?",
-        ),
-        Wrong(
-            "the context without the last key", lambda w, v: w[:-1] @ v[:-1], hint="At which key does your loop end?"
-        ),
-        Wrong(
-            "the context without the first key", lambda w, v: w[1:] @ v[1:], hint="At which key does your loop begin?"
-        ),
-        Wrong(
-            "the weighted values before they are added up",
-            lambda w, v: w[:, None] * v,
-            hint="Over which axis is the sum missing?",
-        ),
-        Wrong(
-            "the mean of the weighted values instead of their sum",
-            lambda w, v: (w[:, None] * v).mean(0),
-            hint="The weights sum to 1 already. Is anything left to divide by?",
-        ),
-    ),
+    wrong="""
+values.mean(0)
+    the plain mean of the values, whatever the weights are [weights-not-applied]
+values.sum(0)
+    the sum of the values, whatever the weights are [weights-not-applied]
+values[weights.argmax()]
+    the value with the largest weight alone
+    ? What becomes of the other values?
+weights[0] * values[0]
+    what the first key alone adds
+    ? After which round does your loop end: does `return` stand inside it?
+weights[-1] * values[-1]
+    what the last key alone adds
+    ? Does each round of your loop add to the context, or replace it?
+weights[:-1] @ values[:-1]
+    the context without the last key
+    ? At which key does your loop end?
+weights[1:] @ values[1:]
+    the context without the first key
+    ? At which key does your loop begin?
+weights[:, None] * values
+    the weighted values before they are added up
+    ? Over which axis is the sum missing?
+(weights[:, None] * values).mean(0)
+    the mean of the weighted values instead of their sum
+    ? The weights sum to 1 already. Is anything left to divide by?
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -13,10 +13,6 @@ def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (quer
     head_dim = queries.shape[-1]
     # (query, head_dim) @ (head_dim, key) -> (query, key)
     return (queries * head_dim**-0.5) @ keys.T
-
-
-def _times_root(queries: Tensor, keys: Tensor) -> Tensor:
-    return queries @ keys.T * queries.shape[-1] ** 0.5
 
 
 def _over_tokens(queries: Tensor, keys: Tensor) -> Tensor:
@@ -48,29 +44,25 @@ EXERCISE = FunctionExercise(
     arguments={"queries": "query head_dim", "keys": "key head_dim"},
     axes="query key",
     gradients=("queries", "keys"),
-    wrong=(
-        Wrong("the scores without the division", lambda q, k: q @ k.T, "missing-scale"),
-        Wrong(
-            "the scores divided by the width, not by its square root", lambda q, k: q @ k.T / q.shape[1], "wrong-scale"
-        ),
-        Wrong("the scores divided by the square root of the number of keys", _over_tokens, "wrong-scale"),
-        Wrong("the scores multiplied by the square root of the width", _times_root, "wrong-scale"),
-        Wrong(
-            "the scores with queries and keys exchanged: a row must be one query",
-            lambda q, k: scaled_scores(k, q),
-            hint="Which of the two stands on the left of the product?",
-        ),
-        Wrong(
-            "the scores of keys cut anew by `view`, which moves no element",
-            lambda q, k: q @ k.reshape(k.shape[1], k.shape[0]) / q.shape[1] ** 0.5,
-            hint="`view` keeps the order of the elements in memory. Which row of the keys becomes a column?",
-        ),
-        Wrong("the softmax of the scores: these are weights already", lambda q, k: scaled_scores(q, k).softmax(-1)),
-        Wrong(
-            "the queries compared with themselves",
-            lambda q, k: scaled_scores(q, q),
-            "projection-reused",
-            "Which two arguments meet in the product?",
-        ),
-    ),
+    wrong="""
+0.5 => 0.0
+    the scores without the division [missing-scale]
+0.5 => 1.0
+    the scores divided by the width, not by its square root [wrong-scale]
+_over_tokens(queries, keys)
+    the scores divided by the square root of the number of keys [wrong-scale]
+-0.5 => 0.5
+    the scores multiplied by the square root of the width [wrong-scale]
+return (queries * head_dim**-0.5) @ keys.T => return (queries * head_dim ** (-0.5) @ keys.T).T
+    the scores with queries and keys exchanged: a row must be one query
+    ? Which of the two stands on the left of the product?
+queries @ keys.reshape(keys.shape[1], keys.shape[0]) / queries.shape[1] ** 0.5
+    the scores of keys cut anew by `view`, which moves no element
+    ? `view` keeps the order of the elements in memory. Which row of the keys becomes a column?
+return (queries * head_dim**-0.5) @ keys.T => return (queries * head_dim ** (-0.5) @ keys.T).softmax(-1)
+    the softmax of the scores: these are weights already
+keys. => queries.
+    the queries compared with themselves [projection-reused]
+    ? Which two arguments meet in the product?
+""",
 )

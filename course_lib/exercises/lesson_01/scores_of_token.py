@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -36,30 +36,25 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"query": "head_dim", "keys": "key head_dim"},
     axes="key",
-    wrong=(
-        Wrong(
-            "the products before they are added up", lambda q, k: k * q, hint="What turns the products into one score?"
-        ),
-        Wrong(
-            "the mean of the products instead of their sum",
-            lambda q, k: (k * q).mean(-1),
-            hint="Does a dot product divide by anything?",
-        ),
-        Wrong(
-            "the scores after they were divided by the square root of the width: right, but one exercise too early",
-            lambda q, k: k @ q / len(q) ** 0.5,
-        ),
-        Wrong("the softmax of the scores: these are weights already", lambda q, k: (k @ q).softmax(-1)),
-        Wrong(
-            "the cosine of the angles: the lengths of the vectors are lost",
-            lambda q, k: k @ q / (k.norm(dim=-1) * q.norm()),
-        ),
-        Wrong("the size of the scores without their sign", lambda q, k: (k @ q).abs()),
-        Wrong(
-            "the first key's score for every key",
-            lambda q, k: (k @ q)[:1].expand(len(k)),
-            hint="In your loop, which key is compared each time?",
-        ),
-        Wrong("the scores as a table of one column; one axis is enough", lambda q, k: (k @ q)[:, None]),
-    ),
+    wrong="""
+keys * query
+    the products before they are added up
+    ? What turns the products into one score?
+(keys * query).mean(-1)
+    the mean of the products instead of their sum
+    ? Does a dot product divide by anything?
+keys @ query / len(query) ** 0.5
+    the scores after they were divided by the square root of the width: right, but one exercise too early
+result.softmax(-1)
+    the softmax of the scores: these are weights already
+keys @ query / (keys.norm(dim=-1) * query.norm())
+    the cosine of the angles: the lengths of the vectors are lost
+(keys @ query).abs()
+    the size of the scores without their sign
+(keys @ query)[:1].expand(len(keys))
+    the first key's score for every key
+    ? In your loop, which key is compared each time?
+(keys @ query)[:, None]
+    the scores as a table of one column; one axis is enough
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -48,31 +48,25 @@ EXERCISE = FunctionExercise(
     arguments={"scores": "query key"},
     axes="query key",
     gradients=("scores",),
-    wrong=(
-        Wrong("softmax over the queries: each column sums to 1", lambda s: s.softmax(0), "softmax-wrong-axis"),
-        Wrong(
-            "softmax over the whole table: all elements together sum to 1",
-            lambda s: s.flatten().softmax(0).view_as(s),
-            "softmax-wrong-axis",
-        ),
-        Wrong(
-            "each score divided by the sum of its row, without exp",
-            lambda s: s / s.sum(-1, keepdim=True),
-            "no-softmax",
-        ),
-        Wrong("the scores themselves", lambda s: s, "no-softmax"),
-        Wrong(
-            "softmax without a guard against large scores: exp(2000) is infinite",
-            lambda s: s.exp() / s.exp().sum(-1, keepdim=True),
-            hint="Softmax doesn't change if a row's largest score is subtracted first. What does exp get to see then?",
-        ),
-        Wrong("exp of the scores, not yet divided by their sum", lambda s: s.exp(), "no-softmax"),
-        Wrong(
-            "exp of the scores less the row's largest, not yet divided by their sum",
-            lambda s: (s - s.amax(-1, keepdim=True)).exp(),
-            "no-softmax",
-        ),
-        Wrong("softmax taken twice", lambda s: s.softmax(-1).softmax(-1), "double-softmax"),
-        Wrong("the logarithm of the weights", lambda s: s.log_softmax(-1)),
-    ),
+    wrong="""
+scores.softmax(0)
+    softmax over the queries: each column sums to 1 [softmax-wrong-axis]
+scores.flatten().softmax(0).view_as(scores)
+    softmax over the whole table: all elements together sum to 1 [softmax-wrong-axis]
+scores / scores.sum(-1, keepdim=True)
+    each score divided by the sum of its row, without exp [no-softmax]
+scores
+    the scores themselves [no-softmax]
+scores - scores.amax(dim=-1, keepdim=True) => scores
+    softmax without a guard against large scores: exp(2000) is infinite
+    ? Softmax doesn't change if a row's largest score is subtracted first. What does exp get to see then?
+scores.exp()
+    exp of the scores, not yet divided by their sum [no-softmax]
+(scores - scores.amax(-1, keepdim=True)).exp()
+    exp of the scores less the row's largest, not yet divided by their sum [no-softmax]
+result.softmax(-1)
+    softmax taken twice [double-softmax]
+scores.log_softmax(-1)
+    the logarithm of the weights
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -47,64 +47,45 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_prompt": 0},
+    most={"num_tokens": 300},
     axes="query key",
-    wrong=(
-        Wrong(
-            "the causal mask, without the prompt",
-            lambda n, p=0: _mask(n, 0),
-            hint="May the first token of the prompt look at the second one?",
-        ),
-        Wrong(
-            "the mask upside down: it is True where a token must not look", lambda n, p=0: ~_mask(n, p), "mask-inverted"
-        ),
-        Wrong(
-            "the upper triangle with the prompt: a token sees itself and what comes after it",
-            lambda n, p=0: _mask(n, 0).T | (torch.arange(n) < p),
-            "mask-transposed",
-        ),
-        Wrong(
-            "the upper triangle without its diagonal, with the prompt: a token sees what comes after it alone",
-            lambda n, p=0: ~_mask(n, 0) | (torch.arange(n) < p),
-            "mask-inverted",
-        ),
-        Wrong("the mask with queries and keys exchanged", lambda n, p=0: _mask(n, p).T, "mask-transposed"),
-        Wrong("a mask that shows each token the next one, too", lambda n, p=0: _mask(n, p, 1), "mask-off-by-one"),
-        Wrong("a mask that hides each token from itself", lambda n, p=0: _mask(n, p, -1), "mask-off-by-one"),
-        Wrong("a mask that hides nothing", lambda n, p=0: torch.ones(n, n).bool(), "no-causal-mask"),
-        Wrong(
-            "a mask in which the tokens of the prompt see everything: it is seen, and doesn't see what comes later",
-            lambda n, p=0: _mask(n, 0) | (torch.arange(n) < p)[:, None],
-            hint="Is a row a query or a key? Which of the two is the prompt here?",
-        ),
-        Wrong(
-            "a mask that shows one token after the prompt to all",
-            lambda n, p=0: _mask(n, p + 1),
-            hint="Tokens are counted from 0. Which one is the last of the prompt?",
-        ),
-        Wrong(
-            "a causal mask whose whole diagonal is moved by `num_prompt`: each token sees as many later ones",
-            lambda n, p=0: _mask(n, 0, p),
-            "mask-off-by-one",
-            hint="May the last but one token see the last one?",
-        ),
-        Wrong(
-            "the mask as numbers 0 and 1; it should be bool, with True = may attend",
-            lambda n, p=0: _mask(n, p).float(),
-            hint="Which dtype does `masked_fill` ask for?",
-        ),
-        Wrong(
-            "the mask as numbers to be added to the scores; here it should be bool",
-            lambda n, p=0: torch.zeros(n, n).masked_fill(~_mask(n, p), -torch.inf),
-        ),
-        Wrong(
-            "a mask that hides the last token of the prompt from those before it",
-            lambda n, p=0: _mask(n, max(p - 1, 0)),
-            hint="Tokens are counted from 0. Which one is the last of the prompt?",
-        ),
-        Wrong(
-            "a causal mask that shows the last tokens to all; the prompt comes first",
-            lambda n, p=0: _mask(n, 0) | (torch.arange(n) >= n - p),
-            hint="Which columns belong to the prompt?",
-        ),
-    ),
+    wrong="""
+_mask(num_tokens, 0)
+    the causal mask, without the prompt
+    ? May the first token of the prompt look at the second one?
+~_mask(num_tokens, num_prompt)
+    the mask upside down: it is True where a token must not look [mask-inverted]
+_mask(num_tokens, 0).T | (torch.arange(num_tokens) < num_prompt)
+    the upper triangle with the prompt: a token sees itself and what comes after it [mask-transposed]
+~_mask(num_tokens, 0) | (torch.arange(num_tokens) < num_prompt)
+    the upper triangle without its diagonal, with the prompt: a token sees what comes after it alone [mask-inverted]
+result.T
+    the mask with queries and keys exchanged [mask-transposed]
+_mask(num_tokens, num_prompt, 1)
+    a mask that shows each token the next one, too [mask-off-by-one]
+_mask(num_tokens, num_prompt, -1)
+    a mask that hides each token from itself [mask-off-by-one]
+:, :num_prompt => :
+    a mask that hides nothing [no-causal-mask]
+:, :num_prompt => :num_prompt
+    a mask in which the tokens of the prompt see everything: it is seen, and doesn't see what comes later
+    ? Is a row a query or a key? Which of the two is the prompt here?
+_mask(num_tokens, num_prompt + 1)
+    a mask that shows one token after the prompt to all
+    ? Tokens are counted from 0. Which one is the last of the prompt?
+_mask(num_tokens, 0, num_prompt)
+    a causal mask whose whole diagonal is moved by `num_prompt`: each token sees as many later ones [mask-off-by-one]
+    ? May the last but one token see the last one?
+result.float()
+    the mask as numbers 0 and 1; it should be bool, with True = may attend
+    ? Which dtype does `masked_fill` ask for?
+result.log()
+    the mask as numbers to be added to the scores; here it should be bool
+_mask(num_tokens, max(num_prompt - 1, 0))
+    a mask that hides the last token of the prompt from those before it
+    ? Tokens are counted from 0. Which one is the last of the prompt?
+_mask(num_tokens, 0) | (torch.arange(num_tokens) >= num_tokens - num_prompt)
+    a causal mask that shows the last tokens to all; the prompt comes first
+    ? Which columns belong to the prompt?
+""",
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -64,67 +64,48 @@ EXERCISE = FunctionExercise(
         "`scores.masked_fill(~keep, -torch.inf)` returns a new tensor. Use it.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(2, 300, 300),))],
     arguments={"scores": "batch query key"},
     axes="batch query key",
     fixed="query key",
     gradients=("scores",),
-    wrong=(
-        Wrong("softmax without a mask", lambda s: s.softmax(-1), "mask-discarded"),
-        Wrong("softmax masked afterwards", lambda s: s.softmax(-1).tril(), "mask-after-softmax"),
-        Wrong("softmax of scores whose hidden ones are 0", lambda s: s.tril().softmax(-1), "mask-with-zero"),
-        Wrong(
-            "visible weights divided by their sum, after exp or softmax looked at all scores: under hidden scores of "
-            "800 nothing is left",
-            lambda s: s.softmax(-1).tril() / s.softmax(-1).tril().sum(-1, keepdim=True),
-            hint="If a hidden score is 800 above the others, what is left of these less the largest?",
-        ),
-        Wrong(
-            "exp of the visible scores divided by their sum, without a guard: exp(800) is infinite",
-            lambda s: s.exp().tril() / s.exp().tril().sum(-1, keepdim=True),
-            hint="Which number may be taken from all scores of a row without a change of its weights?",
-        ),
-        Wrong(
-            "softmax of scores from which a fixed number was taken where they are hidden",
-            lambda s: (s - 100.0 * ~_causal(s.shape[-1])).softmax(-1),
-            hint="What is left of a hidden score that was 800?",
-        ),
-        Wrong(
-            "softmax of scores to which -1e9 was added where they are hidden: the score itself is still in them",
-            lambda s: (s - 1e9 * ~_causal(s.shape[-1])).softmax(-1),
-            hint="What is left of a hidden score that was 1e12?",
-        ),
-        Wrong("softmax with the mask upside down", lambda s: _masked(s, ~_causal(s.shape[-1])), "mask-inverted"),
-        Wrong("softmax with the mask transposed", _weights(lambda keep: keep.T), "mask-transposed"),
-        Wrong(
-            "softmax that sees one token too many",
-            lambda s: _masked(s, torch.ones_like(s).tril(1).bool()),
-            "mask-off-by-one",
-        ),
-        Wrong(
-            "softmax in which no token sees itself",
-            lambda s: _masked(s, torch.ones_like(s).tril(-1).bool()),
-            "mask-off-by-one",
-        ),
-        Wrong(
-            "softmax over the queries",
-            lambda s: torch.where(_causal(s.shape[-1]), s, -torch.inf).softmax(-2),
-            "softmax-wrong-axis",
-        ),
-        Wrong(
-            "softmax of scores that were scaled once more",
-            lambda s: _masked(s / s.shape[-1] ** 0.5, _causal(s.shape[-1])),
-            "wrong-scale",
-            hint="Does the task give you scores that still have to be divided?",
-        ),
-        Wrong(
-            "softmax with a fill value that is not below all scores here",
-            lambda s: torch.where(_causal(s.shape[-1]), s, -20.0).softmax(-1),
-            hint="Which number is below every score, however low?",
-        ),
-        Wrong(
-            "the masked scores, before softmax",
-            lambda s: torch.where(_causal(s.shape[-1]), s, -torch.inf),
-            "no-softmax",
-        ),
-    ),
+    wrong="""
+scores.softmax(-1)
+    softmax without a mask [mask-discarded]
+scores.softmax(-1).tril()
+    softmax masked afterwards [mask-after-softmax]
+scores.tril().softmax(-1)
+    softmax of scores whose hidden ones are 0 [mask-with-zero]
+scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(-1, keepdim=True)
+    visible weights divided by their sum, after exp or softmax looked at all scores: under hidden scores of 800 nothing
+        is left
+    ? If a hidden score is 800 above the others, what is left of these less the largest?
+scores.exp().tril() / scores.exp().tril().sum(-1, keepdim=True)
+    exp of the visible scores divided by their sum, without a guard: exp(800) is infinite
+    ? Which number may be taken from all scores of a row without a change of its weights?
+(scores - 100.0 * ~_causal(scores.shape[-1])).softmax(-1)
+    softmax of scores from which a fixed number was taken where they are hidden
+    ? What is left of a hidden score that was 800?
+(scores - 1000000000.0 * ~_causal(scores.shape[-1])).softmax(-1)
+    softmax of scores to which a number such as -1e9 was added where they are hidden: the score itself is still in them
+    ? What is left of a hidden score that was 1e12?
+~keep => keep
+    softmax with the mask upside down [mask-inverted]
+_masked(scores, _causal(scores.shape[-1]).T)
+    softmax with the mask transposed [mask-transposed]
+_masked(scores, torch.ones_like(scores).tril(1).bool())
+    softmax that sees one token too many [mask-off-by-one]
+_masked(scores, torch.ones_like(scores).tril(-1).bool())
+    softmax in which no token sees itself [mask-off-by-one]
+1) => 2)
+    softmax over the queries [softmax-wrong-axis]
+_masked(scores / scores.shape[-1] ** 0.5, _causal(scores.shape[-1]))
+    softmax of scores that were scaled once more [wrong-scale]
+    ? Does the task give you scores that still have to be divided?
+torch.where(_causal(scores.shape[-1]), scores, -20.0).softmax(-1)
+    softmax with a fill value that is not below all scores here
+    ? Which number is below every score, however low?
+torch.where(_causal(scores.shape[-1]), scores, -torch.inf)
+    the masked scores, before softmax [no-softmax]
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -45,55 +45,39 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_queries": 1},
-    draw_edges=lambda rng: [Case((17, 200))],
+    most={"num_keys": 300},
     axes="query key",
-    wrong=(
-        Wrong(
-            "the mask aligned at the first key: query 0 sees key 0 and nothing else",
-            lambda q, k: torch.ones(q, k).tril().bool(),
-            "causal-top-left",
-            hint="Which token is query 0? How many tokens came before it?",
-        ),
-        Wrong("the mask upside down: True where a key is hidden", lambda q, k: ~_aligned(q, k), "mask-inverted"),
-        Wrong("a mask that shows each token the next one, too", lambda q, k: _aligned(q, k, 1), "mask-off-by-one"),
-        Wrong("a mask that hides each token from itself", lambda q, k: _aligned(q, k, -1), "mask-off-by-one"),
-        Wrong(
-            "a mask that hides nothing",
-            lambda q, k: torch.ones(q, k).bool(),
-            "no-causal-mask",
-            hint="May the first of the new tokens see the last one?",
-        ),
-        Wrong(
-            "the square mask for all tokens; only the last of them are queries",
-            lambda q, k: torch.ones(k, k).tril().bool(),
-            hint="How many rows should the mask have?",
-        ),
-        Wrong(
-            "the mask with queries and keys exchanged: a row must be one query",
-            lambda q, k: _aligned(q, k).T,
-            "mask-transposed",
-        ),
-        Wrong(
-            "a mask that shows the old tokens and hides the new ones",
-            lambda q, k: (torch.arange(k) < k - q).expand(q, k),
-            hint="May a token attend to itself?",
-        ),
-        Wrong(
-            "a mask that hides the old tokens: each query sees the new ones only",
-            lambda q, k: _aligned(q, k) & (torch.arange(k) >= k - q),
-            hint="What came before the first of the new tokens?",
-        ),
-        Wrong("the mask as numbers 0 and 1; it should be bool", lambda q, k: _aligned(q, k).float()),
-        Wrong(
-            "a mask whose diagonal is moved by the number of queries",
-            lambda q, k: torch.ones(q, k).tril(q).bool(),
-            hint="How many keys more than one may query 0 see?",
-        ),
-        Wrong(
-            "a mask that shows each token itself and what comes later",
-            lambda q, k: torch.ones(q, k).triu(k - q).bool(),
-            "mask-inverted",
-            "`tril` or `triu`?",
-        ),
-    ),
+    wrong="""
+(num_keys => (num_queries
+    the mask aligned at the first key: query 0 sees key 0 and nothing else [causal-top-left]
+    ? Which token is query 0? How many tokens came before it?
+~_aligned(num_queries, num_keys)
+    the mask upside down: True where a key is hidden [mask-inverted]
+_aligned(num_queries, num_keys, 1)
+    a mask that shows each token the next one, too [mask-off-by-one]
+_aligned(num_queries, num_keys, -1)
+    a mask that hides each token from itself [mask-off-by-one]
+num_keys - num_queries => num_keys
+    a mask that hides nothing [no-causal-mask]
+    ? May the first of the new tokens see the last one?
+torch.ones(num_keys, num_keys).tril().bool()
+    the square mask for all tokens; only the last of them are queries
+    ? How many rows should the mask have?
+result.T
+    the mask with queries and keys exchanged: a row must be one query [mask-transposed]
+(torch.arange(num_keys) < num_keys - num_queries).expand(num_queries, num_keys)
+    a mask that shows the old tokens and hides the new ones
+    ? May a token attend to itself?
+_aligned(num_queries, num_keys) & (torch.arange(num_keys) >= num_keys - num_queries)
+    a mask that hides the old tokens: each query sees the new ones only
+    ? What came before the first of the new tokens?
+_aligned(num_queries, num_keys).float()
+    the mask as numbers 0 and 1; it should be bool
+num_keys - num_queries => num_queries
+    a mask whose diagonal is moved by the number of queries
+    ? How many keys more than one may query 0 see?
+keep.tril => keep.triu
+    a mask that shows each token itself and what comes later [mask-inverted]
+    ? `tril` or `triu`?
+""",
 )

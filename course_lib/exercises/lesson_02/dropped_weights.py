@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch.nn import functional
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -47,59 +46,38 @@ EXERCISE = FunctionExercise(
     arguments={"weights": "query key", "drop": "query key"},
     axes="query key",
     gradients=("weights",),
-    wrong=(
-        Wrong(
-            "dropout that stays on in evaluation",
-            lambda w, drop, p, training: w * ~drop / (1 - p),
-            "dropout-at-eval",
-            "What should become of the weights where `training` is False?",
-        ),
-        Wrong(
-            "dropout that only zeroes: the sum gets smaller on average",
-            lambda w, drop, p, training: w * ~drop if training else w,
-            hint="If one weight in five goes, how much must the others grow, so that the sum stays on average?",
-        ),
-        Wrong(
-            "dropout with two faults: what is kept doesn't grow, and weights are dropped in evaluation, too",
-            lambda w, drop, p, training: w * ~drop,
-            "dropout-at-eval",
-            "What should become of the weights where `training` is False? And what of the kept ones where it is True?",
-        ),
-        Wrong(
-            "dropout whose survivors shrink by 1 - p instead of growing by 1 / (1 - p)",
-            lambda w, drop, p, training: w * ~drop * (1 - p) if training else w,
-            hint="Should what is left grow or shrink?",
-        ),
-        Wrong(
-            "dropout that divides by p, the share that goes, instead of 1 - p, the share that stays",
-            lambda w, drop, p, training: w * ~drop / p if training else w,
-            hint="Which share of the weights survives?",
-        ),
-        Wrong(
-            "weights that sum to 1 again in each row: dropout does not do that, it keeps the sum only on average",
-            lambda w, drop, p, training: (w * ~drop) / (w * ~drop).sum(-1, keepdim=True) if training else w,
-        ),
-        Wrong(
-            "the weights that should have gone: True in drop means dropped",
-            lambda w, drop, p, training: w * drop / (1 - p) if training else w,
-            "mask-inverted",
-            "What does True mean in `drop`?",
-        ),
-        Wrong(
-            "dropout with dice of its own, thrown by PyTorch",
-            lambda w, drop, p, training: functional.dropout(w, p, training),
-            hint="The dice have been thrown. Where does your code use `drop`?",
-        ),
-        Wrong("no dropout at all", lambda w, drop, p, training: w, hint="What happens to a weight where drop is True?"),
-        Wrong(
-            "dropout that shrinks the weights in evaluation, although those kept in training have grown",
-            lambda w, drop, p, training: w * ~drop / (1 - p) if training else w * (1 - p),
-            hint="If the mean stays as it was in training, what is left to do where `training` is False?",
-        ),
-        Wrong(
-            "dropout that scales in evaluation; PyTorch's scales in training",
-            lambda w, drop, p, training: w * ~drop if training else w * (1 - p),
-            hint="What should become of the weights where `training` is False?",
-        ),
-    ),
+    wrong="""
+training: => p:
+    dropout that stays on in evaluation [dropout-at-eval]
+    ? What should become of the weights where `training` is False?
+1 - p => 1
+    dropout that only zeroes: the sum gets smaller on average
+    ? If one weight in five goes, how much must the others grow, so that the sum stays on average?
+weights * ~drop
+    dropout with two faults: what is kept doesn't grow, and weights are dropped in evaluation, too [dropout-at-eval]
+    ? What should become of the weights where `training` is False? And what of the kept ones where it is True?
+weights * ~drop * (1 - p) if training else weights
+    dropout whose survivors shrink by 1 - p instead of growing by 1 / (1 - p)
+    ? Should what is left grow or shrink?
+1 - p => p
+    dropout that divides by p, the share that goes, instead of 1 - p, the share that stays
+    ? Which share of the weights survives?
+weights * ~drop / (weights * ~drop).sum(-1, keepdim=True) if training else weights
+    weights that sum to 1 again in each row: dropout does not do that, it keeps the sum only on average
+weights * drop / (1 - p) if training else weights
+    the weights that should have gone: True in drop means dropped [mask-inverted]
+    ? What does True mean in `drop`?
+F.dropout(weights, p, training)
+    dropout with dice of its own, thrown by PyTorch
+    ? The dice have been thrown. Where does your code use `drop`?
+weights
+    no dropout at all
+    ? What happens to a weight where drop is True?
+weights * ~drop / (1 - p) if training else weights * (1 - p)
+    dropout that shrinks the weights in evaluation, although those kept in training have grown
+    ? If the mean stays as it was in training, what is left to do where `training` is False?
+weights * ~drop if training else weights * (1 - p)
+    dropout that scales in evaluation; PyTorch's scales in training
+    ? What should become of the weights where `training` is False?
+""",
 )

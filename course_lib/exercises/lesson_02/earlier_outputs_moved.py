@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -44,42 +44,28 @@ EXERCISE = FunctionExercise(
     arguments={"before": "batch token width", "after": "batch token width"},
     axes="",
     fixed="token",
-    wrong=(
-        Wrong(
-            "the largest difference of all outputs, including the last token's",
-            lambda b, a: (a - b).abs().max(),
-            hint="The last token was changed on purpose. Should its own output count?",
-        ),
-        Wrong(
-            "the largest difference with its sign: an output that moved down is overlooked",
-            lambda b, a: (a - b)[:, :-1].max(),
-            hint="What is the largest of -5 and 1, and which of them moved further?",
-        ),
-        Wrong(
-            "the mean difference instead of the largest",
-            lambda b, a: (a - b)[:, :-1].abs().mean(),
-            hint="What does a mean make of one large leak among many zeros?",
-        ),
-        Wrong(
-            "the difference of the last token's output",
-            lambda b, a: (a - b)[:, -1].abs().max(),
-            hint="Which tokens must not notice the change?",
-        ),
-        Wrong(
-            "the largest difference with the last number of each token left out, not the last token",
-            lambda b, a: (a - b)[:, :, :-1].abs().max(),
-            hint="Which axis holds the tokens?",
-        ),
-        Wrong(
-            "the largest difference with the last sample left out, not the last token",
-            lambda b, a: (a - b)[:-1].abs().max(),
-            hint="Which axis holds the tokens?",
-        ),
-        Wrong(
-            "the largest difference in the first sample",
-            lambda b, a: (a - b)[0, :-1].abs().max(),
-            hint="Which axis holds the samples, and how many are there?",
-        ),
-    ),
+    wrong="""
+:, :-1 => :
+    the largest difference of all outputs, including the last token's
+    ? The last token was changed on purpose. Should its own output count?
+(after - before).abs() => after - before
+    the largest difference with its sign: an output that moved down is overlooked
+    ? What is the largest of -5 and 1, and which of them moved further?
+(after - before)[:, :-1].abs().mean()
+    the mean difference instead of the largest
+    ? What does a mean make of one large leak among many zeros?
+(after - before)[:, -1].abs().max()
+    the difference of the last token's output
+    ? Which tokens must not notice the change?
+(after - before)[:, :, :-1].abs().max()
+    the largest difference with the last number of each token left out, not the last token
+    ? Which axis holds the tokens?
+:, :-1 => :-1
+    the largest difference with the last sample left out, not the last token
+    ? Which axis holds the tokens?
+(after - before)[0, :-1].abs().max()
+    the largest difference in the first sample
+    ? Which axis holds the samples, and how many are there?
+""",
     extract=lambda result, *_: result.item() if isinstance(result, Tensor) and result.numel() == 1 else result,
 )

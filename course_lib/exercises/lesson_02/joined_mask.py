@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -49,87 +49,52 @@ EXERCISE = FunctionExercise(
     draw_edges=lambda rng: [Case((rng.normal(17, 20) > 0, rng.normal(18, 20) > 0))],
     arguments={"keep": "query key", "real": "batch key"},
     axes="batch 1 query key",
-    wrong=(
-        Wrong(
-            "the keys that one of the masks allows; both have to",
-            lambda keep, real: keep | real[:, None, None],
-            hint="May a query attend to padding because the padding comes before it?",
-        ),
-        Wrong(
-            "the causal mask alone, once per sample",
-            lambda keep, real: keep.expand(len(real), 1, -1, -1),
-            hint="Where does your mask use `real`?",
-        ),
-        Wrong(
-            "the padding mask alone, once per query",
-            lambda keep, real: real[:, None, None].expand(-1, 1, len(keep), -1),
-            hint="Where does your mask use `keep`?",
-        ),
-        Wrong(
-            "the joined mask without an axis for the heads: (batch, query, key) would line up with (head, query, key)",
-            lambda keep, real: joined_mask(keep, real)[:, 0],
-            "mask-rank",
-        ),
-        Wrong("the mask upside down: True where a key is hidden", lambda k, r: ~joined_mask(k, r), "mask-inverted"),
-        Wrong(
-            "a mask that hides padding as queries; nobody must look at it, so it is hidden as a key",
-            lambda keep, real: keep & real[:, None, :, None],
-            "mask-transposed",
-        ),
-        Wrong(
-            "a mask that hides padding as queries, too: their rows see nothing",
-            lambda keep, real: keep & real[:, None, None] & real[:, None, :, None],
-            hint="Does the task say anything about queries that are padding? What would softmax make of such a row?",
-        ),
-        Wrong("the mask as numbers 0 and 1; it should be bool", lambda keep, real: joined_mask(keep, real).float()),
-        Wrong("the mask as integers 0 and 1; it should be bool", lambda keep, real: joined_mask(keep, real).long()),
-        Wrong(
-            "the keys that exactly one of the masks allows",
-            lambda keep, real: keep ^ real[:, None, None],
-            hint="What does your operator give for True and True?",
-        ),
-        Wrong(
-            "the padding that `keep` allows: the real tokens are hidden",
-            lambda keep, real: keep & ~real[:, None, None],
-            "mask-inverted",
-            "What does True mean in `real`?",
-        ),
-        Wrong(
-            "the real tokens that `keep` hides",
-            lambda keep, real: ~keep & real[:, None, None],
-            "mask-inverted",
-            "What does True mean in `keep`?",
-        ),
-        Wrong(
-            "the right rows with the axis of heads in front of that of the samples: (1, batch, query, key)",
-            lambda keep, real: joined_mask(keep, real).transpose(0, 1),
-            "mask-rank",
-        ),
-        Wrong(
-            "the right rows with the axis of heads behind that of the queries: (batch, query, 1, key)",
-            lambda keep, real: joined_mask(keep, real).transpose(1, 2),
-            "mask-rank",
-        ),
-        Wrong(
-            "the joined mask with queries and keys exchanged in `keep`",
-            lambda keep, real: keep.T & real[:, None, None],
-            "mask-transposed",
-        ),
-        Wrong(
-            "the mask as numbers to be added to the scores; here it should be bool",
-            lambda keep, real: torch.zeros(joined_mask(keep, real).shape).masked_fill(
-                ~joined_mask(keep, real), -torch.inf
-            ),
-        ),
-        Wrong(
-            "the keys for which the two masks are equal",
-            lambda keep, real: keep == real[:, None, None],
-            hint="What does your operator give for False and False?",
-        ),
-        Wrong(
-            "a mask in which every sample has the padding of the first one",
-            lambda keep, real: (keep & real[0]).expand(len(real), 1, -1, -1),
-            hint="Which samples of `real` does your mask use?",
-        ),
-    ),
+    wrong="""
+keep | real[:, None, None]
+    the keys that one of the masks allows; both have to
+    ? May a query attend to padding because the padding comes before it?
+keep.expand(len(real), 1, -1, -1)
+    the causal mask alone, once per sample
+    ? Where does your mask use `real`?
+real[:, None, None].expand(-1, 1, len(keep), -1)
+    the padding mask alone, once per query
+    ? Where does your mask use `keep`?
+result[:, 0]
+    the joined mask without an axis for the heads: (batch, query, key) would line up with (head, query, key)
+        [mask-rank]
+~result
+    the mask upside down: True where a key is hidden [mask-inverted]
+keep & real[:, None, :, None]
+    a mask that hides padding as queries; nobody must look at it, so it is hidden as a key [mask-transposed]
+keep & real[:, None, None] & real[:, None, :, None]
+    a mask that hides padding as queries, too: their rows see nothing
+    ? Does the task say anything about queries that are padding? What would softmax make of such a row?
+result.float()
+    the mask as numbers 0 and 1; it should be bool
+result.long()
+    the mask as integers 0 and 1; it should be bool
+keep ^ real[:, None, None]
+    the keys that exactly one of the masks allows
+    ? What does your operator give for True and True?
+keep & ~real[:, None, None]
+    the padding that `keep` allows: the real tokens are hidden [mask-inverted]
+    ? What does True mean in `real`?
+~keep & real[:, None, None]
+    the real tokens that `keep` hides [mask-inverted]
+    ? What does True mean in `keep`?
+result.transpose(0, 1)
+    the right rows with the axis of heads in front of that of the samples: (1, batch, query, key) [mask-rank]
+result.transpose(1, 2)
+    the right rows with the axis of heads behind that of the queries: (batch, query, 1, key) [mask-rank]
+keep.T & real[:, None, None]
+    the joined mask with queries and keys exchanged in `keep` [mask-transposed]
+result.log()
+    the mask as numbers to be added to the scores; here it should be bool
+keep == real[:, None, None]
+    the keys for which the two masks are equal
+    ? What does your operator give for False and False?
+(keep & real[0]).expand(len(real), 1, -1, -1)
+    a mask in which every sample has the padding of the first one
+    ? Which samples of `real` does your mask use?
+""",
 )

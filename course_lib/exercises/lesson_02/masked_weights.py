@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -42,29 +42,19 @@ EXERCISE = FunctionExercise(
     arguments={"scores": "query key", "keep": "query key"},
     axes="query key",
     gradients=("scores",),
-    wrong=(
-        Wrong(
-            "softmax without the mask",
-            lambda s, k: s.softmax(-1),
-            "mask-discarded",
-            hint="Where does your code use `keep`? `masked_fill` gives back a new tensor: what becomes of it?",
-        ),
-        Wrong(
-            "softmax with the mask inverted: what may be seen is hidden",
-            lambda s, k: _filled(s, ~k, -torch.inf),
-            "mask-inverted",
-        ),
-        Wrong("softmax of scores that are masked with 0", lambda s, k: _filled(s, k, 0.0), "mask-with-zero"),
-        Wrong(
-            "softmax masked afterwards: the rows no longer sum to 1",
-            lambda s, k: s.softmax(-1).masked_fill(~k, 0.0),
-            "mask-after-softmax",
-        ),
-        Wrong(
-            "softmax over the queries, with the mask",
-            lambda s, k: s.masked_fill(~k, -torch.inf).softmax(0),
-            "softmax-wrong-axis",
-        ),
-        Wrong("the masked scores, before softmax", lambda s, k: s.masked_fill(~k, -torch.inf), "no-softmax"),
-    ),
+    wrong="""
+scores.softmax(-1)
+    softmax without the mask [mask-discarded]
+    ? Where does your code use `keep`? `masked_fill` gives back a new tensor: what becomes of it?
+~keep => keep
+    softmax with the mask inverted: what may be seen is hidden [mask-inverted]
+_filled(scores, keep, 0.0)
+    softmax of scores that are masked with 0 [mask-with-zero]
+scores.softmax(-1).masked_fill(~keep, 0.0)
+    softmax masked afterwards: the rows no longer sum to 1 [mask-after-softmax]
+1 => 0
+    softmax over the queries, with the mask [softmax-wrong-axis]
+scores.softmax(dim=-1) => scores
+    the masked scores, before softmax [no-softmax]
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -43,58 +43,39 @@ EXERCISE = FunctionExercise(
         "makes (batch, 1, 1, key) of (batch, key).",
     ),
     draw=_draw,
+    least={"lengths": 0},
     draw_edges=lambda rng: [Case(([1, 1], 1)), Case((list(rng.sizes(3, 1, 200)), 200))],
     axes="batch 1 1 key",
-    wrong=(
-        Wrong("the mask upside down: it is True at the padding", lambda n, t: ~padding_mask(n, t), "mask-inverted"),
-        Wrong(
-            "a mask that shows one token of padding",
-            lambda n, t: padding_mask([length + 1 for length in n], t),
-            "mask-off-by-one",
-            hint="In a sentence of three tokens, which index has the last real one?",
-        ),
-        Wrong(
-            "a mask that hides the last real token",
-            lambda n, t: padding_mask([length - 1 for length in n], t),
-            "mask-off-by-one",
-            hint="In a sentence of three tokens, which index has the last real one?",
-        ),
-        Wrong(
-            "a mask for padding on the left; here it stands on the right",
-            lambda n, t: padding_mask(n, t).flip(-1),
-            hint="Where does a sentence of three stand in a row of seven?",
-        ),
-        Wrong(
-            "a mask that hides padding as queries; nobody must look at it, so it is hidden as a key",
-            lambda n, t: padding_mask(n, t).transpose(2, 3),
-            "mask-transposed",
-        ),
-        Wrong(
-            "the right rows without axes for heads and queries: (batch, key) would line up with (query, key)",
-            lambda n, t: padding_mask(n, t)[:, 0, 0],
-            "mask-rank",
-        ),
-        Wrong(
-            "the right rows with one axis too few: (batch, 1, key) would line up with (head, query, key)",
-            lambda n, t: padding_mask(n, t)[:, 0],
-            "mask-rank",
-        ),
-        Wrong(
-            "the masks of the lengths in order of size: a sample has another one's mask",
-            lambda n, t: padding_mask(sorted(n), t),
-            hint="Which row of the mask belongs to the first sentence of the batch?",
-        ),
-        Wrong(
-            "the masks of the lengths in falling order: a sample has another one's mask",
-            lambda n, t: padding_mask(sorted(n, reverse=True), t),
-            hint="Which row of the mask belongs to the first sentence of the batch?",
-        ),
-        Wrong("the mask as numbers 0 and 1; it should be bool", lambda n, t: padding_mask(n, t).float()),
-        Wrong("the mask as integers 0 and 1; it should be bool", lambda n, t: padding_mask(n, t).long()),
-        Wrong(
-            "a mask that treats every sentence as the longest one",
-            lambda n, t: padding_mask([max(n)] * len(n), t),
-            hint="How long is the shortest sentence of the batch?",
-        ),
-    ),
+    wrong="""
+~result
+    the mask upside down: it is True at the padding [mask-inverted]
+right([length + 1 for length in lengths], num_tokens)
+    a mask that shows one token of padding [mask-off-by-one]
+    ? In a sentence of three tokens, which index has the last real one?
+right([length - 1 for length in lengths], num_tokens)
+    a mask that hides the last real token [mask-off-by-one]
+    ? In a sentence of three tokens, which index has the last real one?
+result.flip(-1)
+    a mask for padding on the left; here it stands on the right
+    ? Where does a sentence of three stand in a row of seven?
+result.mT
+    a mask that hides padding as queries; nobody must look at it, so it is hidden as a key [mask-transposed]
+:, None, None => :
+    the right rows without axes for heads and queries: (batch, key) would line up with (query, key) [mask-rank]
+result[:, 0]
+    the right rows with one axis too few: (batch, 1, key) would line up with (head, query, key) [mask-rank]
+right(sorted(lengths), num_tokens)
+    the masks of the lengths in order of size: a sample has another one's mask
+    ? Which row of the mask belongs to the first sentence of the batch?
+right(sorted(lengths, reverse=True), num_tokens)
+    the masks of the lengths in falling order: a sample has another one's mask
+    ? Which row of the mask belongs to the first sentence of the batch?
+result.float()
+    the mask as numbers 0 and 1; it should be bool
+result.long()
+    the mask as integers 0 and 1; it should be bool
+right([max(lengths)] * len(lengths), num_tokens)
+    a mask that treats every sentence as the longest one
+    ? How long is the shortest sentence of the batch?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -73,48 +73,36 @@ EXERCISE = FunctionExercise(
     arguments={"scores": "batch query key", "keep": "batch query key"},
     axes="batch query key",
     gradients=("scores",),
-    wrong=(
-        Wrong("weights that are nan where a token may look at nothing", _masked, "nan-on-hidden-rows"),
-        Wrong(
-            "weights that are shared out evenly where a token may look at nothing: hidden tokens get some",
-            lambda s, keep: s.masked_fill(~keep, -1e30).softmax(-1),
-            hint="In a row where every score is the lowest number there is, what does softmax give?",
-        ),
-        Wrong(
-            "weights of scores to which -1e9 was added where they are hidden: the score itself is still in them",
-            lambda s, keep: (s - 1e9 * ~keep).softmax(-1) * keep,
-            hint="What is left of a hidden score that was 1e12?",
-        ),
-        Wrong("weights that were masked after softmax", lambda s, keep: s.softmax(-1) * keep, "mask-after-softmax"),
-        Wrong("softmax of scores whose hidden ones are 0", lambda s, keep: (s * keep).softmax(-1), "mask-with-zero"),
-        Wrong(
-            "softmax of scores whose hidden ones are 0, zeroed afterwards",
-            lambda s, keep: (s * keep).softmax(-1) * keep,
-            "mask-with-zero",
-        ),
-        Wrong("weights of the hidden tokens only", lambda s, keep: safe_weights(s, ~keep), "mask-inverted"),
-        Wrong(
-            "weights in which hidden scores still count, in softmax or in the largest score: where these are 800, "
-            "nothing is left of the others",
-            _under_hidden,
-            hint="If a hidden score is 800 above the others, does your code meet it before it is zeroed?",
-        ),
-        Wrong(
-            "exp of the visible scores divided by their sum, without a guard: exp(800) is infinite",
-            lambda s, keep: s.exp() * keep / (s.exp() * keep).sum(-1, keepdim=True).clamp(min=1e-300),
-            hint="Which number may be taken from all scores of a row without a change of its weights?",
-        ),
-        Wrong(
-            "weights under a fill value that is not below all scores here, zeroed afterwards",
-            lambda s, keep: torch.where(keep, s, -20.0).softmax(-1) * keep,
-            hint="Which number is below every score, however low?",
-        ),
-        Wrong("softmax without the mask", lambda s, keep: s.softmax(-1), "mask-discarded"),
-        Wrong(
-            "weights whose rows that see nothing look at the first token",
-            lambda s, keep: torch.where(
-                keep.any(-1, keepdim=True), safe_weights(s, keep), torch.eye(s.shape[-1], dtype=s.dtype)[0]
-            ),
-        ),
-    ),
+    wrong="""
+_masked(scores, keep)
+    weights that are nan where a token may look at nothing [nan-on-hidden-rows]
+weights.masked_fill(~keep, 0.0) => weights
+    weights that are shared out evenly where a token may look at nothing: hidden tokens get some
+    ? In a row where every score is the lowest number there is, what does softmax give?
+(scores - 1000000000.0 * ~keep).softmax(-1) * keep
+    weights of scores to which -1e9 was added where they are hidden: the score itself is still in them
+    ? What is left of a hidden score that was 1e12?
+scores.softmax(-1) * keep
+    weights that were masked after softmax [mask-after-softmax]
+(scores * keep).softmax(-1)
+    softmax of scores whose hidden ones are 0 [mask-with-zero]
+(scores * keep).softmax(-1) * keep
+    softmax of scores whose hidden ones are 0, zeroed afterwards [mask-with-zero]
+right(scores, ~keep)
+    weights of the hidden tokens only [mask-inverted]
+_under_hidden(scores, keep)
+    weights in which hidden scores still count, in softmax or in the largest score: where these are 800, nothing is
+        left of the others
+    ? If a hidden score is 800 above the others, does your code meet it before it is zeroed?
+scores.exp() * keep / (scores.exp() * keep).sum(-1, keepdim=True).clamp(min=1e-300)
+    exp of the visible scores divided by their sum, without a guard: exp(800) is infinite
+    ? Which number may be taken from all scores of a row without a change of its weights?
+torch.where(keep, scores, -20.0).softmax(-1) * keep
+    weights under a fill value that is not below all scores here, zeroed afterwards
+    ? Which number is below every score, however low?
+scores.softmax(-1)
+    softmax without the mask [mask-discarded]
+torch.where(keep.any(-1, keepdim=True), result, torch.eye(scores.shape[-1], dtype=scores.dtype)[0])
+    weights whose rows that see nothing look at the first token
+""",
 )

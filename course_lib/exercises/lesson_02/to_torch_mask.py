@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -58,52 +58,31 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     arguments={},
-    wrong=(
-        Wrong("`keep` as it is, in two targets of which True means hidden", _rows, "mask-inverted"),
-        Wrong(
-            "the opposite of `keep` for every target: in one of them True means *may attend*",
-            lambda keep, target: ~_rows(keep, target),
-            "mask-inverted",
-            hint="What does True mean in `scaled_dot_product_attention`?",
-        ),
-        Wrong(
-            "each mask in the wrong sense",
-            lambda keep, target: _rows(keep, target) if target != FUSED else ~keep,
-            "mask-inverted",
-        ),
-        Wrong(
-            "the right values, but `key_padding_mask` is still (batch, 1, 1, key)",
-            lambda keep, target: keep if target == FUSED else ~keep,
-            hint="Which two axes does `key_padding_mask` not have?",
-        ),
-        Wrong(
-            "the right mask for two targets, and `key_padding_mask` in the wrong sense",
-            lambda keep, target: ~keep if target == MODULE else _rows(keep, target),
-            "mask-inverted",
-            hint="What does True mean in `key_padding_mask`?",
-        ),
-        Wrong(
-            "the right mask for two targets, and `attn_mask` in the wrong sense",
-            lambda keep, target: ~_rows(keep, target) if target == PADDING else keep,
-            "mask-inverted",
-            hint="What does True mean in the `attn_mask` of `nn.MultiheadAttention`?",
-        ),
-        Wrong(
-            "the right masks, except in a batch of one sample, whose axis is gone as well",
-            lambda keep, target: keep if target == FUSED else (~keep).squeeze(),
-            hint="Which axes does `squeeze()` without an argument take away?",
-        ),
-        Wrong(
-            "`keep` untouched, whatever the target is",
-            lambda keep, target: keep,
-            "mask-inverted",
-            hint="What does True mean in each of the three targets?",
-        ),
-        Wrong(
-            "the opposite of `keep`, whatever the target is",
-            lambda keep, target: ~keep,
-            "mask-inverted",
-            hint="What does True mean in `scaled_dot_product_attention`?",
-        ),
-    ),
+    wrong="""
+_rows(keep, target)
+    `keep` as it is, in two targets of which True means hidden [mask-inverted]
+~_rows(keep, target)
+    the opposite of `keep` for every target: in one of them True means *may attend* [mask-inverted]
+    ? What does True mean in `scaled_dot_product_attention`?
+_rows(keep, target) if target != FUSED else ~keep
+    each mask in the wrong sense [mask-inverted]
+:, 0, 0 => :
+    the right values, but `key_padding_mask` is still (batch, 1, 1, key)
+    ? Which two axes does `key_padding_mask` not have?
+~keep[:, 0, 0] => keep[:, 0, 0]
+    the right mask for two targets, and `key_padding_mask` in the wrong sense [mask-inverted]
+    ? What does True mean in `key_padding_mask`?
+~_rows(keep, target) if target == PADDING else keep
+    the right mask for two targets, and `attn_mask` in the wrong sense [mask-inverted]
+    ? What does True mean in the `attn_mask` of `nn.MultiheadAttention`?
+keep if target == FUSED else (~keep).squeeze()
+    the right masks, except in a batch of one sample, whose axis is gone as well
+    ? Which axes does `squeeze()` without an argument take away?
+keep
+    `keep` untouched, whatever the target is [mask-inverted]
+    ? What does True mean in each of the three targets?
+~keep
+    the opposite of `keep`, whatever the target is [mask-inverted]
+    ? What does True mean in `scaled_dot_product_attention`?
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -45,53 +45,37 @@ EXERCISE = FunctionExercise(
     arguments={"contexts": "batch token head_dim", "w_o": "d_out num_heads*head_dim"},
     axes="batch token d_out",
     gradients=("contexts", "w_o"),
-    wrong=(
-        Wrong("the heads side by side, without W^O", lambda c, w: torch.cat(c, -1), "output-projection-missing"),
-        Wrong(
-            "the heads side by side, multiplied by `w_o` as it stands",
-            lambda c, w: torch.cat(c, -1) @ w,
-            hint="`w_o` is (width out, width in). Which of the two should meet the width of the heads?",
-        ),
-        Wrong(
-            "the heads in reverse order, mixed", lambda c, w: mix_heads(c[::-1], w), hint="Whose are the first columns?"
-        ),
-        Wrong(
-            "the first head alone, mixed",
-            lambda c, w: c[0] @ w[:, : c[0].shape[-1]].T,
-            hint="How many heads reach the output?",
-        ),
-        Wrong(
-            "the last head alone, mixed: each turn of the loop replaces what was there",
-            lambda c, w: c[-1] @ w[:, -c[0].shape[-1] :].T,
-            hint="In the loop, is the next head added or put in place of the others?",
-        ),
-        Wrong(
-            "the mean of what the heads give; it should be their sum",
-            lambda c, w: mix_heads(c, w) / len(c),
-            "heads-averaged",
-            "By what is a sum divided to become a mean, and does the task ask for one?",
-        ),
-        Wrong(
-            "every head mixed by the columns of head 0",
-            lambda c, w: sum(context @ w[:, : context.shape[-1]].T for context in c),
-            "heads-share-weights",
-            "Which columns of `w_o` belong to head 1?",
-        ),
-        Wrong(
-            "elements of the heads taken in turn; a head's elements should stay together",
-            lambda c, w: torch.stack(c, -1).flatten(-2) @ w.T,
-            hint="Where should element 1 of head 0 stand in a row?",
-        ),
-        Wrong(
-            "the heads one below the other, cut into rows anew and mixed: a row holds several tokens of one head",
-            lambda c, w: torch.stack(c).reshape(*c[0].shape[:2], -1) @ w.T,
-            "merge-without-transpose",
-        ),
-        Wrong(
-            "the heads beside the batch, cut into rows anew and mixed: a row holds several tokens of one head",
-            lambda c, w: torch.stack(c, 1).reshape(*c[0].shape[:2], -1) @ w.T,
-            "merge-without-transpose",
-        ),
-        Wrong("the heads one below the other in the batch", lambda c, w: torch.cat(c)),
-    ),
+    wrong="""
+joined @ w_o.T => joined
+    the heads side by side, without W^O [output-projection-missing]
+w_o.T => w_o
+    the heads side by side, multiplied by `w_o` as it stands
+    ? `w_o` is (width out, width in). Which of the two should meet the width of the heads?
+right(contexts[::-1], w_o)
+    the heads in reverse order, mixed
+    ? Whose are the first columns?
+contexts[0] @ w_o[:, :contexts[0].shape[-1]].T
+    the first head alone, mixed
+    ? How many heads reach the output?
+contexts[-1] @ w_o[:, -contexts[0].shape[-1]:].T
+    the last head alone, mixed: each turn of the loop replaces what was there
+    ? In the loop, is the next head added or put in place of the others?
+result / len(contexts)
+    the mean of what the heads give; it should be their sum [heads-averaged]
+    ? By what is a sum divided to become a mean, and does the task ask for one?
+sum((context @ w_o[:, :context.shape[-1]].T for context in contexts))
+    every head mixed by the columns of head 0 [heads-share-weights]
+    ? Which columns of `w_o` belong to head 1?
+torch.stack(contexts, -1).flatten(-2) @ w_o.T
+    elements of the heads taken in turn; a head's elements should stay together
+    ? Where should element 1 of head 0 stand in a row?
+torch.stack(contexts).reshape(*contexts[0].shape[:2], -1) @ w_o.T
+    the heads one below the other, cut into rows anew and mixed: a row holds several tokens of one head
+        [merge-without-transpose]
+torch.stack(contexts, 1).reshape(*contexts[0].shape[:2], -1) @ w_o.T
+    the heads beside the batch, cut into rows anew and mixed: a row holds several tokens of one head
+        [merge-without-transpose]
+torch.cat(contexts)
+    the heads one below the other in the batch
+""",
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -54,32 +53,22 @@ EXERCISE = FunctionExercise(
     axes="batch token d_out",
     fixed="d_out head_dim",
     gradients=("context", "w_o"),
-    wrong=(
-        Wrong(
-            "the context projected by the block of head 0, whichever head it is",
-            lambda c, w, head: _from(c, w, 0),
-            hint="Where does the block of head 1 begin?",
-        ),
-        Wrong(
-            "the context projected by rows of `w_o`",
-            _rows,
-            hint="`w_o` is (width out, width in). Which of the two does a head's width meet?",
-        ),
-        Wrong(
-            "the context projected by the columns from `head` on; each head before it owns `head_dim` columns",
-            lambda c, w, head: _from(c, w, head),
-            hint="Where does the block of head 1 begin?",
-        ),
-        Wrong(
-            "the context projected by every h-th column; a head's columns lie side by side",
-            lambda c, w, head: _from(c, w, head, w.shape[1] // c.shape[-1]),
-            hint="Which columns of the joined heads came from this head?",
-        ),
-        Wrong("the context alone, without W^O", lambda c, w, head: c, "output-projection-missing"),
-        Wrong(
-            "the context with the other heads' columns set to 0, without W^O",
-            lambda c, w, head: torch.nn.functional.pad(c, (head * c.shape[-1], w.shape[1] - (head + 1) * c.shape[-1])),
-            "output-projection-missing",
-        ),
-    ),
+    wrong="""
+_from(context, w_o, 0)
+    the context projected by the block of head 0, whichever head it is
+    ? Where does the block of head 1 begin?
+_rows(context, w_o, head)
+    the context projected by rows of `w_o`
+    ? `w_o` is (width out, width in). Which of the two does a head's width meet?
+_from(context, w_o, head)
+    the context projected by the columns from `head` on; each head before it owns `head_dim` columns
+    ? Where does the block of head 1 begin?
+_from(context, w_o, head, w_o.shape[1] // context.shape[-1])
+    the context projected by every h-th column; a head's columns lie side by side
+    ? Which columns of the joined heads came from this head?
+context
+    the context alone, without W^O [output-projection-missing]
+torch.nn.functional.pad(context, (head * context.shape[-1], w_o.shape[1] - (head + 1) * context.shape[-1]))
+    the context with the other heads' columns set to 0, without W^O [output-projection-missing]
+""",
 )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -96,133 +96,76 @@ EXERCISE = FunctionExercise(
     },
     axes="token width",
     gradients=("x", "q_proj", "k_proj", "v_proj"),
-    wrong=(
-        Wrong(
-            "head 0 twice",
-            lambda x, q, k, v: torch.cat([_head(x, q[0], k[0], v[0])] * 2, -1),
-            "heads-share-weights",
-            "Where does your code use `q_proj[1]`, `k_proj[1]` and `v_proj[1]`?",
-        ),
-        Wrong(
-            "two heads that both use the weights of head 0",
-            lambda x, q, k, v: torch.cat(_heads(x, (q[0], q[0]), (k[0], k[0]), v), -1),
-            "heads-share-scores",
-        ),
-        Wrong(
-            "two heads that share the queries of head 0",
-            lambda x, q, k, v: torch.cat(_heads(x, (q[0], q[0]), k, v), -1),
-            "projection-reused",
-        ),
-        Wrong(
-            "two heads that share the keys of head 0",
-            lambda x, q, k, v: torch.cat(_heads(x, q, (k[0], k[0]), v), -1),
-            "projection-reused",
-        ),
-        Wrong(
-            "two heads that share the values of head 0",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, (v[0], v[0])), -1),
-            "projection-reused",
-        ),
-        Wrong(
-            "the heads in the wrong order: head 0 comes first",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v)[::-1], -1),
-        ),
-        Wrong(
-            "the sum of the heads", lambda x, q, k, v: torch.stack(_heads(x, q, k, v)).sum(0), "heads-averaged", APART
-        ),
-        Wrong(
-            "the mean of the heads", lambda x, q, k, v: torch.stack(_heads(x, q, k, v)).mean(0), "heads-averaged", APART
-        ),
-        Wrong(
-            "the heads one below the other; they should be side by side",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v)),
-            hint="Along which axis do you join? What is a row?",
-        ),
-        Wrong(
-            "the heads on an axis of their own; they should be side by side",
-            lambda x, q, k, v: torch.stack(_heads(x, q, k, v)),
-            hint="What is the difference between `stack` and `cat`?",
-        ),
-        Wrong(
-            "the heads one below the other, cut into rows anew: a row holds two tokens of one head",
-            lambda x, q, k, v: torch.stack(_heads(x, q, k, v)).reshape(len(x), -1),
-            "merge-without-transpose",
-        ),
-        Wrong(
-            "heads under a causal mask; this task hides no token",
-            lambda x, q, k, v: torch.cat([_causal_head(x, q[i], k[i], v[i]) for i in (0, 1)], -1),
-            hint="Which tokens may a token see here?",
-        ),
-        Wrong(
-            "heads scaled by the width of both together",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v, scale=(2 * q[0].shape[1]) ** -0.5), -1),
-            "wrong-scale",
-        ),
-        Wrong(
-            "heads without the division",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v, scale=1.0), -1),
-            "missing-scale",
-        ),
-        Wrong(
-            "heads scored with the values", lambda x, q, k, v: torch.cat(_heads(x, q, v, v), -1), "scores-from-values"
-        ),
-        Wrong("heads with softmax over the queries", _changed(softmax=0), "softmax-wrong-axis"),
-        Wrong(
-            "heads scaled by d_in, not by the width of one head",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v, scale=x.shape[1] ** -0.5), -1),
-            "wrong-scale",
-        ),
-        Wrong(
-            "heads whose scores are divided by head_dim, not by its square root",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v, scale=1 / q[0].shape[1]), -1),
-            "wrong-scale",
-        ),
-        Wrong("heads with softmax taken twice", _changed(times=2), "double-softmax"),
-        Wrong("heads without softmax", _changed(times=0), "no-softmax"),
-        Wrong(
-            "heads that see themselves and later tokens only; this task hides no token",
-            _changed(hidden=lambda ones: ones.tril(-1)),
-            hint="Which tokens may a token see here?",
-        ),
-        Wrong(
-            "heads that see later tokens only, so that the last one sees nothing; this task hides no token",
-            _changed(hidden=lambda ones: ones.tril()),
-            hint="Which tokens may a token see here?",
-        ),
-        Wrong(
-            "heads in which queries and keys changed places: each token is asked where it should ask",
-            lambda x, q, k, v: torch.cat(_heads(x, k, q, v), -1),
-            hint="Which of the two stands on the left of the product?",
-        ),
-        Wrong(
-            "heads whose weights are multiplied by the keys, not the values",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, k), -1),
-            "projection-reused",
-        ),
-        Wrong(
-            "elements of the two heads in turn; a head's elements should stay together",
-            lambda x, q, k, v: torch.stack(_heads(x, q, k, v), -1).flatten(-2),
-            hint="Where should element 1 of head 0 stand in a row?",
-        ),
-        Wrong(
-            "the heads' weights side by side, before they meet the values",
-            lambda x, q, k, v: torch.cat([_weights(x, q[i], k[i]) for i in (0, 1)], -1),
-            "weights-not-applied",
-        ),
-        Wrong(
-            "heads whose queries meet the keys of the other head",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k[::-1], v), -1),
-            hint="Which keys do the queries of head 0 meet?",
-        ),
-        Wrong(
-            "heads whose weights multiply the values of the other head",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v[::-1]), -1),
-            hint="Which values do the weights of head 0 multiply?",
-        ),
-        Wrong(
-            "heads scaled by the number of tokens",
-            lambda x, q, k, v: torch.cat(_heads(x, q, k, v, scale=len(x) ** -0.5), -1),
-            "wrong-scale",
-        ),
-    ),
+    wrong="""
+1): => 0):
+    head 0 twice [heads-share-weights]
+    ? Where does your code use `q_proj[1]`, `k_proj[1]` and `v_proj[1]`?
+torch.cat(_heads(x, (q_proj[0], q_proj[0]), (k_proj[0], k_proj[0]), v_proj), -1)
+    two heads that both use the weights of head 0 [heads-share-scores]
+torch.cat(_heads(x, (q_proj[0], q_proj[0]), k_proj, v_proj), -1)
+    two heads that share the queries of head 0 [projection-reused]
+torch.cat(_heads(x, q_proj, (k_proj[0], k_proj[0]), v_proj), -1)
+    two heads that share the keys of head 0 [projection-reused]
+torch.cat(_heads(x, q_proj, k_proj, (v_proj[0], v_proj[0])), -1)
+    two heads that share the values of head 0 [projection-reused]
+(0, 1) => (1, 0)
+    the heads in the wrong order: head 0 comes first
+torch.stack(_heads(x, q_proj, k_proj, v_proj)).sum(0)
+    the sum of the heads [heads-averaged]
+    ? How many numbers should each row of the result have?
+torch.stack(_heads(x, q_proj, k_proj, v_proj)).mean(0)
+    the mean of the heads [heads-averaged]
+    ? How many numbers should each row of the result have?
+1)  # => 0)  #
+    the heads one below the other; they should be side by side
+    ? Along which axis do you join? What is a row?
+torch.stack(_heads(x, q_proj, k_proj, v_proj))
+    the heads on an axis of their own; they should be side by side
+    ? What is the difference between `stack` and `cat`?
+torch.stack(_heads(x, q_proj, k_proj, v_proj)).reshape(len(x), -1)
+    the heads one below the other, cut into rows anew: a row holds two tokens of one head [merge-without-transpose]
+torch.cat([_causal_head(x, q_proj[i], k_proj[i], v_proj[i]) for i in (0, 1)], -1)
+    heads under a causal mask; this task hides no token
+    ? Which tokens may a token see here?
+torch.cat(_heads(x, q_proj, k_proj, v_proj, scale=(2 * q_proj[0].shape[1]) ** (-0.5)), -1)
+    heads scaled by the width of both together [wrong-scale]
+0.5 => 0.0
+    heads without the division [missing-scale]
+keys. => values.
+    heads scored with the values [scores-from-values]
+(dim=-1 => (dim=0
+    heads with softmax over the queries [softmax-wrong-axis]
+queries. => x.
+    heads scaled by d_in, not by the width of one head [wrong-scale]
+0.5 => 1.0
+    heads whose scores are divided by head_dim, not by its square root [wrong-scale]
+((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1) => (queries * queries.shape[-1] ** (-0.5) @ keys.T).softmax(dim=-1).softmax(-1)
+    heads with softmax taken twice [double-softmax]
+((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1) => queries * queries.shape[-1] ** (-0.5) @ keys.T
+    heads without softmax [no-softmax]
+_changed(hidden=lambda ones: ones.tril(-1))(x, q_proj, k_proj, v_proj)
+    heads that see themselves and later tokens only; this task hides no token
+    ? Which tokens may a token see here?
+_changed(hidden=lambda ones: ones.tril())(x, q_proj, k_proj, v_proj)
+    heads that see later tokens only, so that the last one sees nothing; this task hides no token
+    ? Which tokens may a token see here?
+torch.cat(_heads(x, k_proj, q_proj, v_proj), -1)
+    heads in which queries and keys changed places: each token is asked where it should ask
+    ? Which of the two stands on the left of the product?
+values) => keys)
+    heads whose weights are multiplied by the keys, not the values [projection-reused]
+torch.stack(_heads(x, q_proj, k_proj, v_proj), -1).flatten(-2)
+    elements of the two heads in turn; a head's elements should stay together
+    ? Where should element 1 of head 0 stand in a row?
+weights @ values => weights
+    the heads' weights side by side, before they meet the values [weights-not-applied]
+torch.cat(_heads(x, q_proj, k_proj[::-1], v_proj), -1)
+    heads whose queries meet the keys of the other head
+    ? Which keys do the queries of head 0 meet?
+torch.cat(_heads(x, q_proj, k_proj, v_proj[::-1]), -1)
+    heads whose weights multiply the values of the other head
+    ? Which values do the weights of head 0 multiply?
+1] => 0]
+    heads scaled by the number of tokens [wrong-scale]
+""",
 )

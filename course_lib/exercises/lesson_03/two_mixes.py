@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -46,37 +46,26 @@ EXERCISE = FunctionExercise(
     arguments={"weights_0": "key", "weights_1": "key", "values": "key width"},
     axes="width",
     fixed="width",
-    wrong=(
-        Wrong(
-            "the mix that head 0 alone makes of all columns",
-            lambda a, b, v: a @ v,
-            hint="Which attention weights mix the second half of the columns?",
-        ),
-        Wrong("the mix that head 1 alone makes of all columns", lambda a, b, v: b @ v),
-        Wrong(
-            "one mix with the mean of both rows of attention weights, as a single head makes it",
-            lambda a, b, v: (a + b) / 2 @ v,
-            "heads-averaged",
-        ),
-        Wrong("one mix with the sum of both rows of attention weights", lambda a, b, v: (a + b) @ v, "heads-averaged"),
-        Wrong(
-            "the heads with exchanged attention weights",
-            lambda a, b, v: two_mixes(b, a, v),
-            hint="Which of the two rows belongs to the first half?",
-        ),
-        Wrong(
-            "every head's mix of all columns, side by side",
-            lambda a, b, v: torch.cat([a @ v, b @ v]),
-            hint="How many columns of `values` belong to one head?",
-        ),
-        Wrong(
-            "every second column for each head; a head has a half of the columns, side by side",
-            _interleaved,
-            hint="Which columns does `values[:, :half]` take?",
-        ),
-        Wrong(
-            "head 1's mix first; head 0 comes first",
-            lambda a, b, v: two_mixes(a, b, v).roll(v.shape[1] // 2),
-        ),
-    ),
+    wrong="""
+2 => 1
+    the mix that head 0 alone makes of all columns
+    ? Which attention weights mix the second half of the columns?
+2 => -1
+    the mix that head 1 alone makes of all columns
+(weights_0 + weights_1) / 2 @ values
+    one mix with the mean of both rows of attention weights, as a single head makes it [heads-averaged]
+(weights_0 + weights_1) @ values
+    one mix with the sum of both rows of attention weights [heads-averaged]
+right(weights_1, weights_0, values)
+    the heads with exchanged attention weights
+    ? Which of the two rows belongs to the first half?
+torch.cat([weights_0 @ values, weights_1 @ values])
+    every head's mix of all columns, side by side
+    ? How many columns of `values` belong to one head?
+_interleaved(weights_0, weights_1, values)
+    every second column for each head; a head has a half of the columns, side by side
+    ? Which columns does `values[:, :half]` take?
+result.roll(values.shape[1] // 2)
+    head 1's mix first; head 0 comes first
+""",
 )

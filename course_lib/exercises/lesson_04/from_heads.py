@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -33,28 +33,21 @@ EXERCISE = FunctionExercise(
     arguments={"x": "batch head token head_dim"},
     axes="batch token width",
     gradients=("x",),
-    wrong=(
-        Wrong(
-            "a reshape of the heads as they are: a row holds several tokens of one head",
-            lambda x: x.reshape(len(x), x.shape[2], -1),
-            "merge-without-transpose",
-        ),
-        Wrong(
-            "the exchange without the join: (batch, token, head, head_dim)",
-            lambda x: x.transpose(1, 2),
-            hint="Which two axes should become one?",
-        ),
-        Wrong(
-            "the elements of the heads in turn; those of one head should stay together",
-            lambda x: x.permute(0, 2, 3, 1).flatten(2),
-            hint="In which order are head and head_dim before you join them?",
-        ),
-        Wrong("the sum of the heads", lambda x: x.sum(1), "heads-averaged"),
-        Wrong("the mean of the heads", lambda x: x.mean(1), "heads-averaged"),
-        Wrong(
-            "a join after tokens and head_dim were exchanged; heads and tokens should be",
-            lambda x: x.transpose(2, 3).reshape(len(x), x.shape[2], -1),
-            hint="Which two axes does your transpose exchange? All four are counted from 0.",
-        ),
-    ),
+    wrong="""
+1 => 2
+    a reshape of the heads as they are: a row holds several tokens of one head [merge-without-transpose]
+x.transpose(1, 2)
+    the exchange without the join: (batch, token, head, head_dim)
+    ? Which two axes should become one?
+x.permute(0, 2, 3, 1).flatten(2)
+    the elements of the heads in turn; those of one head should stay together
+    ? In which order are head and head_dim before you join them?
+x.sum(1)
+    the sum of the heads [heads-averaged]
+x.mean(1)
+    the mean of the heads [heads-averaged]
+1 => -1
+    a join after tokens and head_dim were exchanged; heads and tokens should be
+    ? Which two axes does your transpose exchange? All four are counted from 0.
+""",
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -47,40 +45,32 @@ EXERCISE = FunctionExercise(
     arguments={"x": "head batch token head_dim"},
     axes="batch token width",
     gradients=("x",),
-    wrong=(
-        Wrong(
-            "a reshape of the heads as they are: a row holds several tokens of one head",
-            lambda x: x.reshape(x.shape[1], x.shape[2], -1),
-            "merge-without-transpose",
-        ),
-        Wrong(
-            "the elements of the heads in turn; those of one head should stay together",
-            lambda x: x.permute(1, 2, 3, 0).flatten(2),
-            hint="In which order stand head and head_dim before you join them?",
-        ),
-        Wrong("the mean of the heads", lambda x: x.mean(0), "heads-averaged", APART),
-        Wrong("the sum of the heads", lambda x: x.sum(0), "heads-averaged", APART),
-        Wrong("the heads in reverse order", lambda x: merge_heads(x.flip(0))),
-        Wrong(
-            "the new order without the join: (batch, token, head, head_dim)",
-            lambda x: x.permute(1, 2, 0, 3),
-            hint="The axes are in the right order. Which two are neighbours now, to become one?",
-        ),
-        Wrong("the first head alone", lambda x: x[0]),
-        Wrong(
-            "the heads one below the other",
-            lambda x: torch.cat(x.unbind(0), 1),
-            hint="How many rows should a sample have?",
-        ),
-        Wrong(
-            "the merge of (batch, head, token, head_dim): heads and batch are exchanged",
-            lambda x: x.transpose(1, 2).flatten(2),
-            hint="Which axis of `x` are the heads here?",
-        ),
-        Wrong(
-            "a reshape after heads and batch were exchanged: a row holds several tokens of one head",
-            lambda x: x.transpose(0, 1).reshape(x.shape[1], x.shape[2], -1),
-            "merge-without-transpose",
-        ),
-    ),
+    wrong="""
+by_token. => x.
+    a reshape of the heads as they are: a row holds several tokens of one head [merge-without-transpose]
+x.permute(1, 2, 3, 0).flatten(2)
+    the elements of the heads in turn; those of one head should stay together
+    ? In which order stand head and head_dim before you join them?
+x.mean(0)
+    the mean of the heads [heads-averaged]
+    ? How many numbers does a token have in all heads together, and how many has a row of your result?
+x.sum(0)
+    the sum of the heads [heads-averaged]
+    ? How many numbers does a token have in all heads together, and how many has a row of your result?
+right(x.flip(0))
+    the heads in reverse order
+x.permute(1, 2, 0, 3)
+    the new order without the join: (batch, token, head, head_dim)
+    ? The axes are in the right order. Which two are neighbours now, to become one?
+x[0]
+    the first head alone
+torch.cat(x.unbind(0), 1)
+    the heads one below the other
+    ? How many rows should a sample have?
+x.transpose(1, 2).flatten(2)
+    the merge of (batch, head, token, head_dim): heads and batch are exchanged
+    ? Which axis of `x` are the heads here?
+x.transpose(0, 1).reshape(x.shape[1], x.shape[2], -1)
+    a reshape after heads and batch were exchanged: a row holds several tokens of one head [merge-without-transpose]
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -76,50 +76,36 @@ EXERCISE = FunctionExercise(
         "slots. Compare that with `strides[axis]`.",
     ),
     draw=_draw,
-    wrong=(
-        Wrong(
-            "False, whatever the strides are", lambda shape, strides, axis: False, hint="Why does `view` ever refuse?"
-        ),
-        Wrong("True, whatever the strides are", lambda shape, strides, axis: True, hint="Why does `view` ever work?"),
-        Wrong(
-            "True for every tensor that is not contiguous; but only two of its axes are joined",
-            lambda shape, strides, axis: strides != _contiguous(shape),
-            hint="Does it matter how the other axes lie in memory?",
-        ),
-        Wrong(
-            "True where the second stride is the larger one; that the strides fall is not enough for a view",
-            lambda shape, strides, axis: strides[axis] < strides[axis + 1],
-            hint="Which elements lie between the end of a row and the start of the next one?",
-        ),
-        Wrong(
-            "a comparison with the size of the first axis; the second one says how long a row is",
-            lambda shape, strides, axis: strides[axis] != shape[axis] * strides[axis + 1],
-            hint="How many steps along which axis lead through one row?",
-        ),
-        Wrong(
-            "a comparison with the size alone, as if the second stride were 1",
-            lambda shape, strides, axis: strides[axis] != shape[axis + 1],
-            hint="How many slots does one step along the second axis skip?",
-        ),
-        Wrong(
-            "a comparison with a quotient that `//` has rounded down",
-            lambda shape, strides, axis: strides[axis] // strides[axis + 1] != shape[axis + 1],
-            hint="If a row has 3 steps of 2 slots and the next row begins 7 slots on, what does `7 // 2` say?",
-        ),
-        Wrong(
-            "the opposite: True where a view is enough",
-            lambda shape, strides, axis: not needs_copy(shape, strides, axis),
-            hint="What does True mean in this task?",
-        ),
-        Wrong(
-            "the answer for the last two axes, whatever `axis` is",
-            lambda shape, strides, axis: needs_copy(shape, strides, len(shape) - 2),
-            hint="Which argument says which axes are joined?",
-        ),
-        Wrong(
-            "the answer for the first two axes, whatever `axis` is",
-            lambda shape, strides, axis: needs_copy(shape, strides, 0),
-            hint="Which argument says which axes are joined?",
-        ),
-    ),
+    wrong="""
+False
+    False, whatever the strides are
+    ? Why does `view` ever refuse?
+1] * => -1] *
+    True, whatever the strides are
+    ? Why does `view` ever work?
+strides != _contiguous(shape)
+    True for every tensor that is not contiguous; but only two of its axes are joined
+    ? Does it matter how the other axes lie in memory?
+strides[axis] < strides[axis + 1]
+    True where the second stride is the larger one; that the strides fall is not enough for a view
+    ? Which elements lie between the end of a row and the start of the next one?
+1] * => 0] *
+    a comparison with the size of the first axis; the second one says how long a row is
+    ? How many steps along which axis lead through one row?
+strides[axis] != shape[axis + 1]
+    a comparison with the size alone, as if the second stride were 1
+    ? How many slots does one step along the second axis skip?
+strides[axis] // strides[axis + 1] != shape[axis + 1]
+    a comparison with a quotient that `//` has rounded down
+    ? If a row has 3 steps of 2 slots and the next row begins 7 slots on, what does `7 // 2` say?
+not result
+    the opposite: True where a view is enough
+    ? What does True mean in this task?
+right(shape, strides, len(shape) - 2)
+    the answer for the last two axes, whatever `axis` is
+    ? Which argument says which axes are joined?
+right(shape, strides, 0)
+    the answer for the first two axes, whatever `axis` is
+    ? Which argument says which axes are joined?
+""",
 )

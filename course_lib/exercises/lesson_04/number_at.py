@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -50,36 +50,25 @@ EXERCISE = FunctionExercise(
         "`zip(strides, index)` walks through both; `memory[slot]` is the number.",
     ),
     draw=_draw,
-    wrong=(
-        Wrong(
-            "the number at the sum of the index, as if every step were one slot",
-            lambda m, strides, index: m[sum(index)],
-            hint="How many slots does one step along an axis skip?",
-        ),
-        Wrong(
-            "the number at the sum of the strides, whatever the index",
-            lambda m, strides, index: m[sum(strides) % len(m)],
-            hint="How often is each stride taken?",
-        ),
-        Wrong(
-            "the number that stands there if the strides are read from the right",
-            lambda m, strides, index: m[sum(a * b for a, b in zip(strides[::-1], index, strict=True)) % len(m)],
-            hint="Which stride belongs to the first axis?",
-        ),
-        Wrong(
-            "the number one slot further on: slots are counted from 0",
-            lambda m, strides, index: m[(sum(a * b for a, b in zip(strides, index, strict=True)) + 1) % len(m)],
-        ),
-        Wrong(
-            "the number that stands there if the axes are read in the order in which they lie, largest stride first",
-            lambda m, strides, index: _number_at(m, tuple(sorted(strides, reverse=True)), index),
-            hint="Were the strides in order of size before you touched them?",
-        ),
-        Wrong(
-            "the slot, not the number in it",
-            lambda m, strides, index: sum(a * b for a, b in zip(strides, index, strict=True)),
-            hint="You know where it lies. What lies there?",
-        ),
-    ),
+    least={"strides": 0},
+    wrong="""
+stride * step => step
+    the number at the sum of the index, as if every step were one slot
+    ? How many slots does one step along an axis skip?
+stride * step => stride
+    the number at the sum of the strides, whatever the index
+    ? How often is each stride taken?
+memory[sum((a * b for a, b in zip(strides[::-1], index, strict=True))) % len(memory)]
+    the number that stands there if the strides are read from the right
+    ? Which stride belongs to the first axis?
+memory[(sum((a * b for a, b in zip(strides, index, strict=True))) + 1) % len(memory)]
+    the number one slot further on: slots are counted from 0
+_number_at(memory, tuple(sorted(strides, reverse=True)), index)
+    the number that stands there if the axes are read in the order in which they lie, largest stride first
+    ? Were the strides in order of size before you touched them?
+sum((a * b for a, b in zip(strides, index, strict=True)))
+    the slot, not the number in it
+    ? You know where it lies. What lies there?
+""",
     extract=lambda result, *_: result.item() if isinstance(result, Tensor) and result.numel() == 1 else result,
 )

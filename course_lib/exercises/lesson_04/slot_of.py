@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -35,23 +35,20 @@ EXERCISE = FunctionExercise(
     ),
     hints=("One step along an axis skips as many slots as its stride says.", "Multiply pairwise and add up."),
     draw=_draw,
-    wrong=(
-        Wrong("the sum of the index, as if every step were one slot", lambda strides, index: sum(index)),
-        Wrong("the sum of the strides, whatever the index", lambda strides, index: sum(strides)),
-        Wrong(
-            "the slot if the strides are read from the right",
-            lambda strides, index: slot_of(strides[::-1], index),
-            hint="Which stride belongs to the first axis?",
-        ),
-        Wrong("the slot after it; slots are counted from 0", lambda strides, index: slot_of(strides, index) + 1),
-        Wrong(
-            "the product of all strides and indices; steps along several axes add up",
-            lambda strides, index: math.prod(strides) * math.prod(index),
-        ),
-        Wrong(
-            "the slot without the steps along the last axis",
-            lambda strides, index: slot_of(strides[:-1], index[:-1]),
-            hint="Which of the axes does your sum reach?",
-        ),
-    ),
+    wrong="""
+sum(index)
+    the sum of the index, as if every step were one slot
+stride * steps => stride
+    the sum of the strides, whatever the index
+right(strides[::-1], index)
+    the slot if the strides are read from the right
+    ? Which stride belongs to the first axis?
+result + 1
+    the slot after it; slots are counted from 0
+math.prod(strides) * math.prod(index)
+    the product of all strides and indices; steps along several axes add up
+right(strides[:-1], index[:-1])
+    the slot without the steps along the last axis
+    ? Which of the axes does your sum reach?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -42,46 +42,29 @@ EXERCISE = FunctionExercise(
     axes="batch head token head_dim",
     fixed="width",
     gradients=("x",),
-    wrong=(
-        Wrong(
-            "a view straight to the shape: the heads hold whole tokens",
-            lambda x, h: x.reshape(x.shape[1], h, len(x), -1),
-            "split-without-transpose",
-        ),
-        Wrong(
-            "the heads with every h-th element; a head's elements lie side by side",
-            lambda x, h: x.unflatten(2, (-1, h)).permute(1, 3, 0, 2),
-            hint="In which order do heads and head_dim stand in the view: who is the outer one?",
-        ),
-        Wrong(
-            "the split width without the new order: (token, batch, head, head_dim)",
-            lambda x, h: x.unflatten(2, (h, -1)),
-            hint="Which axes must come to the front, so that each head of each sample is a table of tokens?",
-        ),
-        Wrong(
-            "the heads as for (batch, token, width): the result is (token, head, batch, head_dim)",
-            lambda x, h: x.unflatten(2, (h, -1)).transpose(1, 2),
-            hint="Which axis of `x` is the batch here?",
-        ),
-        Wrong(
-            "the batch in front, and heads and tokens not yet exchanged: (batch, token, head, head_dim)",
-            lambda x, h: x.unflatten(2, (h, -1)).transpose(0, 1),
-            hint="Two axes have to be moved. Which is still in its old place?",
-        ),
-        Wrong(
-            "the heads with their last two axes exchanged: (batch, head, head_dim, token)",
-            lambda x, h: split_heads(x, h).transpose(2, 3),
-            hint="Which axes did you exchange? The keys need this later, not now.",
-        ),
-        Wrong("the heads in reverse order", lambda x, h: split_heads(x, h).flip(1)),
-        Wrong(
-            "a list of heads as a tensor: (head, batch, token, head_dim)",
-            lambda x, h: split_heads(x, h).transpose(0, 1),
-        ),
-        Wrong(
-            "a reshape of (batch, token, width) straight to the shape: the heads hold whole tokens",
-            lambda x, h: x.transpose(0, 1).reshape(x.shape[1], h, len(x), -1),
-            "split-without-transpose",
-        ),
-    ),
+    wrong="""
+x.reshape(x.shape[1], num_heads, len(x), -1)
+    a view straight to the shape: the heads hold whole tokens [split-without-transpose]
+x.unflatten(2, (-1, num_heads)).permute(1, 3, 0, 2)
+    the heads with every h-th element; a head's elements lie side by side
+    ? In which order do heads and head_dim stand in the view: who is the outer one?
+split.permute(1, 2, 0, 3) => split
+    the split width without the new order: (token, batch, head, head_dim)
+    ? Which axes must come to the front, so that each head of each sample is a table of tokens?
+x.unflatten(2, (num_heads, -1)).transpose(1, 2)
+    the heads as for (batch, token, width): the result is (token, head, batch, head_dim)
+    ? Which axis of `x` is the batch here?
+x.unflatten(2, (num_heads, -1)).transpose(0, 1)
+    the batch in front, and heads and tokens not yet exchanged: (batch, token, head, head_dim)
+    ? Two axes have to be moved. Which is still in its old place?
+result.mT
+    the heads with their last two axes exchanged: (batch, head, head_dim, token)
+    ? Which axes did you exchange? The keys need this later, not now.
+result.flip(1)
+    the heads in reverse order
+result.transpose(0, 1)
+    a list of heads as a tensor: (head, batch, token, head_dim)
+x.transpose(0, 1).reshape(x.shape[1], num_heads, len(x), -1)
+    a reshape of (batch, token, width) straight to the shape: the heads hold whole tokens [split-without-transpose]
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -40,43 +40,33 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_tokens": 1, "num_heads": 1, "head_dim": 1},
-    wrong=(
-        Wrong(
-            "the strides before the transpose: (batch, token, head, head_dim)",
-            lambda t, h, d: (t * h * d, h * d, d, 1),
-            hint="What does `transpose(1, 2)` do to the strides?",
-        ),
-        Wrong(
-            "the strides of a fresh tensor of that shape, as if the elements had moved",
-            lambda t, h, d: _contiguous(1, h, t, d),
-            hint="Does `transpose` move a single element?",
-        ),
-        Wrong(
-            "the strides with the last two axes exchanged",
-            lambda t, h, d: (t * h * d, d, 1, h * d),
-            hint="Which two axes does `transpose(1, 2)` exchange?",
-        ),
-        Wrong("the shape; the strides say how many slots a step skips", lambda t, h, d: (1, h, t, d)),
-        Wrong(
-            "the strides in bytes; PyTorch counts them in elements",
-            lambda t, h, d: (8 * t * h * d, 8 * d, 8 * h * d, 8),
-        ),
-        Wrong("the strides in bytes of float32 elements", lambda t, h, d: (4 * t * h * d, 4 * d, 4 * h * d, 4)),
-        Wrong(
-            "strides whose head skips a whole token: a token's heads lie side by side",
-            lambda t, h, d: (t * h * d, h * d, h * d, 1),
-            hint="How far is head 1 of a token from head 0 of the same token?",
-        ),
-        Wrong(
-            "strides whose token skips one head only",
-            lambda t, h, d: (t * h * d, d, d, 1),
-            hint="How far is head 0 of the next token?",
-        ),
-        Wrong("the strides without the batch", lambda t, h, d: (d, h * d, 1)),
-        Wrong(
-            "strides whose head skips num_heads slots; a head is head_dim wide",
-            lambda t, h, d: (t * h * d, h, h * d, 1),
-            hint="How far is head 1 of a token from head 0 of the same token?",
-        ),
-    ),
+    most={"num_tokens": 100_000},
+    wrong="""
+(num_tokens * num_heads * head_dim, num_heads * head_dim, head_dim, 1)
+    the strides before the transpose: (batch, token, head, head_dim)
+    ? What does `transpose(1, 2)` do to the strides?
+_contiguous(1, num_heads, num_tokens, head_dim)
+    the strides of a fresh tensor of that shape, as if the elements had moved
+    ? Does `transpose` move a single element?
+(num_tokens * num_heads * head_dim, head_dim, 1, num_heads * head_dim)
+    the strides with the last two axes exchanged
+    ? Which two axes does `transpose(1, 2)` exchange?
+(1, num_heads, num_tokens, head_dim)
+    the shape; the strides say how many slots a step skips
+(8 * num_tokens * num_heads * head_dim, 8 * head_dim, 8 * num_heads * head_dim, 8)
+    the strides in bytes; PyTorch counts them in elements
+(4 * num_tokens * num_heads * head_dim, 4 * head_dim, 4 * num_heads * head_dim, 4)
+    the strides in bytes of float32 elements
+head_dim, => width,
+    strides whose head skips a whole token: a token's heads lie side by side
+    ? How far is head 1 of a token from head 0 of the same token?
+, width => , head_dim
+    strides whose token skips one head only
+    ? How far is head 0 of the next token?
+(head_dim, num_heads * head_dim, 1)
+    the strides without the batch
+head_dim, => num_heads,
+    strides whose head skips num_heads slots; a head is head_dim wide
+    ? How far is head 1 of a token from head 0 of the same token?
+""",
 )

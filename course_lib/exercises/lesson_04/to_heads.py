@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -35,26 +35,17 @@ EXERCISE = FunctionExercise(
     axes="batch head token head_dim",
     fixed="width",
     gradients=("x",),
-    wrong=(
-        Wrong(
-            "a view straight to the shape: the heads hold whole tokens",
-            lambda x, h: x.reshape(len(x), h, x.shape[1], -1),
-            "split-without-transpose",
-        ),
-        Wrong(
-            "the split width without the exchange: (batch, token, head, head_dim)",
-            lambda x, h: x.unflatten(2, (h, -1)),
-            hint="Which two axes are still to be exchanged?",
-        ),
-        Wrong(
-            "heads of every h-th element; a head's elements lie side by side",
-            lambda x, h: x.unflatten(2, (-1, h)).permute(0, 3, 1, 2),
-            hint="In the view, does the axis of heads come before that of head_dim?",
-        ),
-        Wrong(
-            "the heads with their last two axes exchanged: (batch, head, head_dim, token)",
-            lambda x, h: x.unflatten(2, (h, -1)).permute(0, 2, 3, 1),
-            hint="Which two axes does `transpose(1, 2)` exchange?",
-        ),
-    ),
+    wrong="""
+x.reshape(len(x), num_heads, x.shape[1], -1)
+    a view straight to the shape: the heads hold whole tokens [split-without-transpose]
+1 => 2
+    the split width without the exchange: (batch, token, head, head_dim)
+    ? Which two axes are still to be exchanged?
+x.unflatten(2, (-1, num_heads)).permute(0, 3, 1, 2)
+    heads of every h-th element; a head's elements lie side by side
+    ? In the view, does the axis of heads come before that of head_dim?
+result.mT
+    the heads with their last two axes exchanged: (batch, head, head_dim, token)
+    ? Which two axes does `transpose(1, 2)` exchange?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -41,31 +41,20 @@ EXERCISE = FunctionExercise(
     axes="batch head token head_dim",
     fixed="d_out",
     gradients=("x", "weight"),
-    wrong=(
-        Wrong(
-            "a view straight to the shape: the heads hold whole tokens",
-            lambda x, w, h: (x @ w.T).view(len(x), h, x.shape[1], -1),
-            "split-without-transpose",
-        ),
-        Wrong(
-            "the split width without the exchange: (batch, token, head, head_dim)",
-            lambda x, w, h: (x @ w.T).unflatten(2, (h, -1)),
-            hint="Which two axes are still to be exchanged?",
-        ),
-        Wrong(
-            "heads of every h-th element; a head's elements lie side by side",
-            lambda x, w, h: (x @ w.T).unflatten(2, (-1, h)).permute(0, 3, 1, 2),
-            hint="In the view, does the axis of heads come before that of head_dim?",
-        ),
-        Wrong(
-            "the heads with their last two axes exchanged: (batch, head, head_dim, token)",
-            lambda x, w, h: (x @ w.T).unflatten(2, (h, -1)).permute(0, 2, 3, 1),
-            hint="The keys need this later, not now. Which two axes does `transpose(1, 2)` exchange?",
-        ),
-        Wrong(
-            "the projection, not yet split: (batch, token, d_out)",
-            lambda x, w, h: x @ w.T,
-            hint="Where does the axis of heads come from?",
-        ),
-    ),
+    wrong="""
+(x @ weight.T).view(len(x), num_heads, x.shape[1], -1)
+    a view straight to the shape: the heads hold whole tokens [split-without-transpose]
+1, => 2,
+    the split width without the exchange: (batch, token, head, head_dim)
+    ? Which two axes are still to be exchanged?
+(x @ weight.T).unflatten(2, (-1, num_heads)).permute(0, 3, 1, 2)
+    heads of every h-th element; a head's elements lie side by side
+    ? In the view, does the axis of heads come before that of head_dim?
+result.mT
+    the heads with their last two axes exchanged: (batch, head, head_dim, token)
+    ? The keys need this later, not now. Which two axes does `transpose(1, 2)` exchange?
+x @ weight.T
+    the projection, not yet split: (batch, token, d_out)
+    ? Where does the axis of heads come from?
+""",
 )

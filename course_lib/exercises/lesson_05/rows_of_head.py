@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -46,34 +46,28 @@ EXERCISE = FunctionExercise(
     arguments={"weight": "d_out d_in"},
     axes="head_dim d_in",
     fixed="d_out",
-    wrong=(
-        Wrong("every h-th row; a head's rows lie one below the other", _interleaved, hint="Where does head 1 begin?"),
-        Wrong(
-            "the rows of head 0, whichever head it is",
-            lambda w, head, h: rows_of_head(w, 0, h),
-            hint="Where does `head` come into your slice?",
-        ),
-        Wrong(
-            "a block that begins at row `head`; the heads before it own `head_dim` rows each",
-            lambda w, head, h: w[head : head + len(w) // h],
-            hint="Where does head 1 begin?",
-        ),
-        Wrong(
-            "as many rows as there are heads; a head has `head_dim` rows",
-            lambda w, head, h: w[head * h : (head + 1) * h],
-            hint="How many rows does a head have?",
-        ),
-        Wrong("the rows of all heads from this one on", lambda w, head, h: w[head * (len(w) // h) :]),
-        Wrong("one row, not a block of rows", lambda w, head, h: w[head]),
-        Wrong(
-            "the rows of the head before it; heads are counted from 0",
-            lambda w, head, h: w[(head - 1) * (len(w) // h) : head * (len(w) // h)],
-            hint="Where does head 0 begin?",
-        ),
-        Wrong(
-            "a block as wide as d_in // num_heads; it is the width out that the heads share",
-            lambda w, head, h: w[head * (w.shape[1] // h) : (head + 1) * (w.shape[1] // h)],
-            hint="Which axis of the matrix counts its rows?",
-        ),
-    ),
+    wrong="""
+_interleaved(weight, head, num_heads)
+    every h-th row; a head's rows lie one below the other
+    ? Where does head 1 begin?
+right(weight, 0, num_heads)
+    the rows of head 0, whichever head it is
+    ? Where does `head` come into your slice?
+weight[head:head + len(weight) // num_heads]
+    a block that begins at row `head`; the heads before it own `head_dim` rows each
+    ? Where does head 1 begin?
+weight.shape[0] // num_heads => num_heads
+    as many rows as there are heads; a head has `head_dim` rows
+    ? How many rows does a head have?
+head + => num_heads +
+    the rows of all heads from this one on
+weight[head]
+    one row, not a block of rows
+weight[(head - 1) * (len(weight) // num_heads):head * (len(weight) // num_heads)]
+    the rows of the head before it; heads are counted from 0
+    ? Where does head 0 begin?
+0 => 1
+    a block as wide as d_in // num_heads; it is the width out that the heads share
+    ? Which axis of the matrix counts its rows?
+""",
 )

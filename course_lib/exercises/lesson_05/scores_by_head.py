@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -46,48 +46,29 @@ EXERCISE = FunctionExercise(
     arguments={"queries": "batch head query head_dim", "keys": "batch head key head_dim"},
     axes="batch head query key",
     gradients=("queries", "keys"),
-    wrong=(
-        Wrong("scores without the division", lambda q, k: _scores(q, k, 1), "missing-scale"),
-        Wrong(
-            "scores divided by the root of the width over all heads",
-            lambda q, k: _scores(q, k, q.shape[1] * q.shape[3]),
-            "wrong-scale",
-        ),
-        Wrong(
-            "scores divided by head_dim, without the root", lambda q, k: _scores(q, k, q.shape[3] ** 2), "wrong-scale"
-        ),
-        Wrong(
-            "scores divided by the root of the number of queries", lambda q, k: _scores(q, k, q.shape[2]), "wrong-scale"
-        ),
-        Wrong(
-            "scores in which queries and keys are exchanged: (batch, head, key, query)",
-            lambda q, k: _scores(q, k).transpose(2, 3),
-            hint="Which of the two stands on the left of the product?",
-        ),
-        Wrong(
-            "the scores of keys cut anew by `view`, which moves no element",
-            lambda q, k: q @ k.reshape(*k.shape[:2], k.shape[3], k.shape[2]) * q.shape[3] ** -0.5,
-            hint="`view` keeps the order of the elements in memory. Which row of the keys becomes a column?",
-        ),
-        Wrong(
-            "the sum of all heads' scores",
-            lambda q, k: _scores(q, k).sum(1, keepdim=True).expand(-1, q.shape[1], -1, -1),
-            "heads-share-scores",
-        ),
-        Wrong(
-            "the scores of all heads added up, without an axis of heads",
-            lambda q, k: _scores(q, k).sum(1),
-            "heads-share-scores",
-        ),
-        Wrong(
-            "the scores of head 0 for every head",
-            lambda q, k: _scores(q[:, :1], k[:, :1]).expand(-1, q.shape[1], -1, -1),
-            "heads-share-scores",
-        ),
-        Wrong(
-            "the products of heads with heads, token by token: (batch, token, head, head)",
-            lambda q, k: q.transpose(1, 2) @ k.transpose(1, 2).transpose(2, 3) * q.shape[-1] ** -0.5,
-            hint="Which two axes does `@` multiply? Who meets whom?",
-        ),
-    ),
+    wrong="""
+0.5 => 0.0
+    scores without the division [missing-scale]
+_scores(queries, keys, queries.shape[1] * queries.shape[3])
+    scores divided by the root of the width over all heads [wrong-scale]
+0.5 => 1.0
+    scores divided by head_dim, without the root [wrong-scale]
+_scores(queries, keys, queries.shape[2])
+    scores divided by the root of the number of queries [wrong-scale]
+_scores(queries, keys).transpose(2, 3)
+    scores in which queries and keys are exchanged: (batch, head, key, query)
+    ? Which of the two stands on the left of the product?
+queries @ keys.reshape(*keys.shape[:2], keys.shape[3], keys.shape[2]) * queries.shape[3] ** (-0.5)
+    the scores of keys cut anew by `view`, which moves no element
+    ? `view` keeps the order of the elements in memory. Which row of the keys becomes a column?
+_scores(queries, keys).sum(1, keepdim=True).expand(-1, queries.shape[1], -1, -1)
+    the sum of all heads' scores [heads-share-scores]
+_scores(queries, keys).sum(1)
+    the scores of all heads added up, without an axis of heads [heads-share-scores]
+_scores(queries[:, :1], keys[:, :1]).expand(-1, queries.shape[1], -1, -1)
+    the scores of head 0 for every head [heads-share-scores]
+queries.transpose(1, 2) @ keys.transpose(1, 2).transpose(2, 3) * queries.shape[-1] ** (-0.5)
+    the products of heads with heads, token by token: (batch, token, head, head)
+    ? Which two axes does `@` multiply? Who meets whom?
+""",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 from course_lib.attention import MultiHeadAttention, MultiHeadAttentionWrapper
 from course_lib.attention.convert import wrapper_to_split
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -30,73 +29,6 @@ def to_split(wrapper):  # MultiHeadAttentionWrapper -> MultiHeadAttention
 
 ROLES = ("q_proj", "k_proj", "v_proj")
 SETTINGS = ("num_heads", "causal", "dropout")  # with the weights they decide the output
-
-
-def _changed(change: Callable[[dict[str, Tensor]], object]) -> Callable[..., MultiHeadAttention]:
-    """Return a wrong conversion, which changes the weights after the right one."""
-
-    def convert(wrapper: MultiHeadAttentionWrapper) -> MultiHeadAttention:
-        split = wrapper_to_split(wrapper)
-        with torch.no_grad():
-            change(dict(split.named_parameters()))
-        return split
-
-    return convert
-
-
-def _restack(stack: Callable[[list[Tensor]], Tensor]) -> Callable[..., MultiHeadAttention]:
-    """Return a conversion that stacks the heads' matrices, each (head_dim, d_in), in another way."""
-
-    def convert(wrapper: MultiHeadAttentionWrapper) -> MultiHeadAttention:
-        split = wrapper_to_split(wrapper)
-        with torch.no_grad():
-            for role in ROLES:
-                matrix = split.get_parameter(f"{role}.weight")
-                matrix.copy_(stack([getattr(head, role).weight for head in wrapper.heads]))
-        return split
-
-    return convert
-
-
-def _overwrite(target: str, source: str) -> Callable[..., MultiHeadAttention]:
-    return _changed(lambda weights: weights[f"{target}.weight"].copy_(weights[f"{source}.weight"]))
-
-
-def _exchange(weights: dict[str, Tensor]) -> None:
-    queries = weights["q_proj.weight"].clone()
-    weights["q_proj.weight"].copy_(weights["k_proj.weight"])
-    weights["k_proj.weight"].copy_(queries)
-
-
-def _transpose_output(weights: dict[str, Tensor]) -> None:
-    matrix = weights["out_proj.weight"]
-    matrix.copy_(matrix.T.clone())
-
-
-def _built(wrapper: MultiHeadAttentionWrapper, num_heads: int | None = None) -> MultiHeadAttention:
-    """Return a new module of the wrapper's sizes."""
-    right = wrapper_to_split(wrapper)
-    d_in, d_out = right.q_proj.in_features, right.num_heads * right.head_dim
-    return MultiHeadAttention(d_in, d_out, num_heads or right.num_heads)
-
-
-def _roles_alone(wrapper: MultiHeadAttentionWrapper) -> MultiHeadAttention:
-    split = _built(wrapper)
-    right = wrapper_to_split(wrapper).state_dict()
-    split.load_state_dict(right | {"out_proj.weight": split.state_dict()["out_proj.weight"]})
-    return split
-
-
-def _not_causal(wrapper: MultiHeadAttentionWrapper) -> MultiHeadAttention:
-    split = wrapper_to_split(wrapper)
-    split.causal = False
-    return split
-
-
-def _one_head(wrapper: MultiHeadAttentionWrapper) -> MultiHeadAttention:
-    split = _built(wrapper, num_heads=1)
-    split.load_state_dict(wrapper_to_split(wrapper).state_dict())
-    return split
 
 
 def _parts(result: Any, wrapper: MultiHeadAttentionWrapper) -> tuple[Any, ...]:
@@ -180,59 +112,39 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     axes="q_proj.weight k_proj.weight v_proj.weight out_proj.weight num_heads causal dropout",
-    wrong=(
-        Wrong(
-            "a module whose heads' rows are interleaved: a head is a block of rows",
-            _restack(lambda rows: torch.stack(rows, 1).flatten(0, 1)),
-            hint="After `view(b, t, num_heads, head_dim)`, which columns, and so which rows of the matrix, are head 0?",
-        ),
-        Wrong(
-            "a module all of whose heads are head 0",
-            _restack(lambda rows: torch.cat(rows[:1] * len(rows))),
-            "heads-share-weights",
-        ),
-        Wrong(
-            "a module all of whose heads are the last one: each turn of the loop writes over the others",
-            _restack(lambda rows: torch.cat(rows[-1:] * len(rows))),
-            "heads-share-weights",
-        ),
-        Wrong("a module with its heads in reverse order", _restack(lambda rows: torch.cat(rows[::-1]))),
-        Wrong(
-            "a module whose heads are the mean of all",
-            _restack(lambda rows: torch.cat([torch.stack(rows).mean(0)] * len(rows))),
-            "heads-averaged",
-        ),
-        Wrong(
-            "a module whose keys were given the queries' weights", _overwrite("k_proj", "q_proj"), "projection-reused"
-        ),
-        Wrong(
-            "a module whose values were given the keys' weights", _overwrite("v_proj", "k_proj"), "projection-reused"
-        ),
-        Wrong(
-            "a module whose values were given the queries' weights", _overwrite("v_proj", "q_proj"), "projection-reused"
-        ),
-        Wrong("a module whose queries and keys are exchanged", _changed(_exchange), hint="Which role goes where?"),
-        Wrong(
-            "a module whose W^O is transposed: both sides are equally wide, so nothing fails",
-            _changed(_transpose_output),
-            hint="Both modules hold W^O as an `nn.Linear`. Does it need a transpose?",
-        ),
-        Wrong(
-            "a module whose W^O was forgotten: it is as it was drawn when the module was made",
-            _roles_alone,
-            hint="How many matrices does the wrapper have besides those of its heads?",
-        ),
-        Wrong(
-            "a module with the right weights that is not causal",
-            _not_causal,
-            "no-causal-mask",
-            hint="May a token of the wrapper attend to later ones?",
-        ),
-        Wrong(
-            "a module with the right weights in a single head",
-            _one_head,
-            hint="How many heads does the wrapper have, and who tells that to the new module?",
-        ),
-    ),
+    wrong="""
+torch.cat([head.state_dict()[name] for head in wrapper.heads]) => torch.stack([head.state_dict()[name] for head in wrapper.heads], 1).flatten(0, 1)
+    a module whose heads' rows are interleaved: a head is a block of rows
+    ? After `view(b, t, num_heads, head_dim)`, which columns, and so which rows of the matrix, are head 0?
+in wrapper.heads]) => in [wrapper.heads[0]] * wrapper.num_heads])
+    a module all of whose heads are head 0 [heads-share-weights]
+in wrapper.heads]) => in [wrapper.heads[-1]] * wrapper.num_heads])
+    a module all of whose heads are the last one: each turn of the loop writes over the others [heads-share-weights]
+in wrapper.heads]) => in reversed(wrapper.heads)])
+    a module with its heads in reverse order
+torch.cat([head.state_dict()[name] for head in wrapper.heads]) => torch.stack([head.state_dict()[name] for head in wrapper.heads]).mean(0).repeat(wrapper.num_heads, 1)
+    a module whose heads are the mean of all [heads-averaged]
+split.load_state_dict(state) => state["k_proj.weight"] = state["q_proj.weight"]; split.load_state_dict(state)
+    a module whose keys were given the queries' weights [projection-reused]
+split.load_state_dict(state) => state["v_proj.weight"] = state["k_proj.weight"]; split.load_state_dict(state)
+    a module whose values were given the keys' weights [projection-reused]
+split.load_state_dict(state) => state["v_proj.weight"] = state["q_proj.weight"]; split.load_state_dict(state)
+    a module whose values were given the queries' weights [projection-reused]
+split.load_state_dict(state) => state["q_proj.weight"], state["k_proj.weight"] = state["k_proj.weight"], state["q_proj.weight"]; split.load_state_dict(state)
+    a module whose queries and keys are exchanged
+    ? Which role goes where?
+wrapper.out_proj.weight} => wrapper.out_proj.weight.T}
+    a module whose W^O is transposed: both sides are equally wide, so nothing fails
+    ? Both modules hold W^O as an `nn.Linear`. Does it need a transpose?
+state = {"out_proj.weight": wrapper.out_proj.weight} => state = {} && load_state_dict(state) => load_state_dict(state, strict=False)
+    a module whose W^O was forgotten: it is as it was drawn when the module was made
+    ? How many matrices does the wrapper have besides those of its heads?
+return split => split.causal = False; return split
+    a module with the right weights that is not causal [no-causal-mask]
+    ? May a token of the wrapper attend to later ones?
+d_out, wrapper.num_heads) => d_out, 1)
+    a module with the right weights in a single head
+    ? How many heads does the wrapper have, and who tells that to the new module?
+""",
     extract=_parts,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -45,67 +45,44 @@ EXERCISE = FunctionExercise(
     arguments={"q_proj": "width width"},
     axes="in_proj_weight out_proj.weight",
     fixed="width",
-    wrong=(
-        Wrong(
-            "queries, keys and values in another order: the keys first",
-            lambda q, k, v, out: (torch.cat([k, q, v]), out),
-            hint="Whose rows come first in `in_proj_weight`?",
-        ),
-        Wrong(
-            "queries, keys and values in another order: the values first",
-            lambda q, k, v, out: (torch.cat([v, k, q]), out),
-            hint="Whose rows come first in `in_proj_weight`?",
-        ),
-        Wrong(
-            "queries, keys and values in another order: the values in the middle",
-            lambda q, k, v, out: (torch.cat([q, v, k]), out),
-            hint="Whose rows come second in `in_proj_weight`?",
-        ),
-        Wrong(
-            "the matrices side by side; they should stand one below the other",
-            lambda q, k, v, out: (torch.cat([q, k, v], 1), out),
-            hint="Along which axis do you join? `in_proj_weight` has three times as many rows.",
-        ),
-        Wrong(
-            "the matrices on an axis of their own: (3, d_out, d_in)",
-            lambda q, k, v, out: (torch.stack([q, k, v]), out),
-            hint="What is the difference between `stack` and `cat`?",
-        ),
-        Wrong(
-            "the rows of the three matrices in turn; those of one role should stay together",
-            lambda q, k, v, out: (torch.stack([q, k, v], 1).flatten(0, 1), out),
-            hint="Which rows of `in_proj_weight` make the queries?",
-        ),
-        Wrong(
-            "the transposed matrices one below the other",
-            _turned,
-            hint="PyTorch keeps both as `nn.Linear` does. Which way round is that?",
-        ),
-        Wrong(
-            "the transpose of `out_proj`: both sides are equally wide, so nothing fails",
-            lambda q, k, v, out: (torch.cat([q, k, v]), out.T),
-            hint="PyTorch keeps `out_proj` as an `nn.Linear`, too. Does it need a transpose?",
-        ),
-        Wrong("the query matrix three times", lambda q, k, v, out: (torch.cat([q, q, q]), out), "projection-reused"),
-        Wrong(
-            "all four matrices in one; W^O is a parameter of its own",
-            lambda q, k, v, out: torch.cat([q, k, v, out]),
-            hint="How many parameters should come back?",
-        ),
-        Wrong(
-            "the two parameters in the wrong order: `in_proj_weight` comes first",
-            lambda q, k, v, out: (out, torch.cat([q, k, v])),
-            hint="Which of the two should come first?",
-        ),
-        Wrong(
-            "all four matrices transposed",
-            lambda q, k, v, out: (_turned(q, k, v, out)[0], out.T),
-            hint="PyTorch keeps both as `nn.Linear` does. Which way round is that?",
-        ),
-        Wrong(
-            "a query matrix that is scaled; PyTorch's module divides by the root of head_dim itself",
-            lambda q, k, v, out: (torch.cat([q / len(q) ** 0.5, k, v]), out),
-            hint="Where in multi-head attention are the scores scaled?",
-        ),
-    ),
+    wrong="""
+(torch.cat([k_proj, q_proj, v_proj]), out_proj)
+    queries, keys and values in another order: the keys first
+    ? Whose rows come first in `in_proj_weight`?
+(torch.cat([v_proj, k_proj, q_proj]), out_proj)
+    queries, keys and values in another order: the values first
+    ? Whose rows come first in `in_proj_weight`?
+(torch.cat([q_proj, v_proj, k_proj]), out_proj)
+    queries, keys and values in another order: the values in the middle
+    ? Whose rows come second in `in_proj_weight`?
+(torch.cat([q_proj, k_proj, v_proj], 1), out_proj)
+    the matrices side by side; they should stand one below the other
+    ? Along which axis do you join? `in_proj_weight` has three times as many rows.
+torch.cat => torch.stack
+    the matrices on an axis of their own: (3, d_out, d_in)
+    ? What is the difference between `stack` and `cat`?
+(torch.stack([q_proj, k_proj, v_proj], 1).flatten(0, 1), out_proj)
+    the rows of the three matrices in turn; those of one role should stay together
+    ? Which rows of `in_proj_weight` make the queries?
+_turned(q_proj, k_proj, v_proj, out_proj)
+    the transposed matrices one below the other
+    ? PyTorch keeps both as `nn.Linear` does. Which way round is that?
+(torch.cat([q_proj, k_proj, v_proj]), out_proj.T)
+    the transpose of `out_proj`: both sides are equally wide, so nothing fails
+    ? PyTorch keeps `out_proj` as an `nn.Linear`, too. Does it need a transpose?
+(torch.cat([q_proj, q_proj, q_proj]), out_proj)
+    the query matrix three times [projection-reused]
+torch.cat([q_proj, k_proj, v_proj, out_proj])
+    all four matrices in one; W^O is a parameter of its own
+    ? How many parameters should come back?
+(out_proj, torch.cat([q_proj, k_proj, v_proj]))
+    the two parameters in the wrong order: `in_proj_weight` comes first
+    ? Which of the two should come first?
+(_turned(q_proj, k_proj, v_proj, out_proj)[0], out_proj.T)
+    all four matrices transposed
+    ? PyTorch keeps both as `nn.Linear` does. Which way round is that?
+(torch.cat([q_proj / len(q_proj) ** 0.5, k_proj, v_proj]), out_proj)
+    a query matrix that is scaled; PyTorch's module divides by the root of head_dim itself
+    ? Where in multi-head attention are the scores scaled?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -34,38 +34,30 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_tokens": 1, "num_layers": 1, "num_kv_heads": 1, "head_dim": 1},
-    wrong=(
-        Wrong(
-            "half of the cache: the keys without the values, or the other way around",
-            lambda t, n, g, d, size: t * n * g * d * size,
-            hint="Which two tensors are kept for each token?",
-        ),
-        Wrong(
-            "the number of elements, not of bytes",
-            lambda t, n, g, d, size: 2 * t * n * g * d,
-            hint="How many bytes has an element?",
-        ),
-        Wrong(
-            "the cache of a single layer",
-            lambda t, n, g, d, size: 2 * t * g * d * size,
-            hint="Does every layer keep its own?",
-        ),
-        Wrong("the size in bits", lambda t, n, g, d, size: 16 * t * n * g * d * size, hint="How many bits has a byte?"),
-        Wrong(
-            "three tensors per token: the queries are used once and not kept",
-            lambda t, n, g, d, size: 3 * t * n * g * d * size,
-            hint="Does an old token's query ever get read again?",
-        ),
-        Wrong(
-            "one head of keys and values, however many there are",
-            lambda t, n, g, d, size: 2 * t * n * d * size,
-            hint="How many kv heads are there in each layer?",
-        ),
-        Wrong(
-            "the size of the scores: tokens times tokens",
-            lambda t, n, g, d, size: t * t * n * g * size,
-            hint="Are scores kept?",
-        ),
-        Wrong("the cost of one token", lambda t, n, g, d, size: 2 * n * g * d * size, hint="How many tokens are kept?"),
-    ),
+    wrong="""
+2 => 1
+    half of the cache: the keys without the values, or the other way around
+    ? Which two tensors are kept for each token?
+2 * num_tokens * num_layers * num_kv_heads * head_dim
+    the number of elements, not of bytes
+    ? How many bytes has an element?
+num_tokens * num_layers => num_tokens
+    the cache of a single layer
+    ? Does every layer keep its own?
+16 * num_tokens * num_layers * num_kv_heads * head_dim * bytes_per_number
+    the size in bits
+    ? How many bits has a byte?
+2 => 3
+    three tensors per token: the queries are used once and not kept
+    ? Does an old token's query ever get read again?
+2 * num_kv_heads => 2
+    one head of keys and values, however many there are
+    ? How many kv heads are there in each layer?
+num_tokens * num_tokens * num_layers * num_kv_heads * bytes_per_number
+    the size of the scores: tokens times tokens
+    ? Are scores kept?
+num_tokens * num_layers => num_layers
+    the cost of one token
+    ? How many tokens are kept?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -35,12 +35,6 @@ def _grown(key: Tensor, value: Tensor, cached_keys: Tensor, cached_values: Tenso
 def _tiled(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     group = queries.shape[1] // keys.shape[1]
     return _step(queries, keys.repeat(1, group, 1, 1), values.repeat(1, group, 1, 1))
-
-
-def _products(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    group = queries.shape[1] // keys.shape[1]
-    keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
-    return queries @ keys.mT * queries.shape[-1] ** -0.5 @ values
 
 
 def _over_heads(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -94,149 +88,74 @@ EXERCISE = FunctionExercise(
     },
     axes="output keys values",
     fixed="head kv_head",
-    wrong=(
-        Wrong(
-            "a step whose token doesn't attend to itself",
-            lambda q, k, v, ck, cv: (_step(q, ck, cv), *_grown(k, v, ck, cv)),
-            hint="Which keys does the product meet: those before or after the new one is added?",
-        ),
-        Wrong(
-            "a step that ignores the cache: the new token attends to itself alone",
-            lambda q, k, v, ck, cv: (_step(q, k, v), *_grown(k, v, ck, cv)),
-            hint="Which keys should the query meet?",
-        ),
-        Wrong(
-            "the right output, and caches that haven't grown",
-            lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)), ck, cv),
-            hint="What will the next token need from this one?",
-        ),
-        Wrong(
-            "caches with the new token first; it comes last",
-            lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)), torch.cat([k, ck], 2), torch.cat([v, cv], 2)),
-            hint="In which order do you join the two?",
-        ),
-        Wrong(
-            "caches that were shared out to all heads: what sharing saved is lost",
-            lambda q, k, v, ck, cv: (
-                _step(q, *_grown(k, v, ck, cv)),
-                *(one.repeat_interleave(q.shape[1] // k.shape[1], 1) for one in _grown(k, v, ck, cv)),
-            ),
-            hint="How many kv heads should be kept?",
-        ),
-        Wrong(
-            "a step whose kv heads are dealt out in turn, 0, 1, 0, 1",
-            lambda q, k, v, ck, cv: (_tiled(q, *_grown(k, v, ck, cv)), *_grown(k, v, ck, cv)),
-            "kv-heads-tiled",
-        ),
-        Wrong(
-            "a step without the division by the root of head_dim",
-            lambda q, k, v, ck, cv: (_step(q * q.shape[-1] ** 0.5, *_grown(k, v, ck, cv)), *_grown(k, v, ck, cv)),
-            "missing-scale",
-        ),
-        Wrong(
-            "a step under a mask that is aligned at the first key: the new token sees the oldest one only",
-            lambda q, k, v, ck, cv: (_step(q, *(one[:, :, :1] for one in _grown(k, v, ck, cv))), *_grown(k, v, ck, cv)),
-            "causal-top-left",
-            hint="Which key may the new token not see?",
-        ),
-        Wrong(
-            "a step scored with the values",
-            lambda q, k, v, ck, cv: (_step(q, *[torch.cat([cv, v], 2)] * 2), *_grown(k, v, ck, cv)),
-            "scores-from-values",
-            "Which line reads the keys, the cached and the new ones?",
-        ),
-        Wrong(
-            "the output alone",
-            lambda q, k, v, ck, cv: _step(q, *_grown(k, v, ck, cv)),
-            hint="What will the next token need from this one?",
-        ),
-        Wrong(
-            "the grown caches with keys and values exchanged",
-            lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)), *_grown(k, v, ck, cv)[::-1]),
-            hint="In which order are the three given back?",
-        ),
-        Wrong(
-            "a step whose scores are divided by head_dim, not by its square root",
-            lambda q, k, v, ck, cv: (_step(q * q.shape[-1] ** -0.5, *_grown(k, v, ck, cv)), *_grown(k, v, ck, cv)),
-            "wrong-scale",
-        ),
-        Wrong(
-            "a step scaled by the width over all heads",
-            lambda q, k, v, ck, cv: (_step(q * q.shape[1] ** -0.5, *_grown(k, v, ck, cv)), *_grown(k, v, ck, cv)),
-            "wrong-scale",
-        ),
-        Wrong(
-            "a step with softmax over the queries: there is one, so every weight is 1",
-            lambda q, k, v, ck, cv: (
-                torch.cat([cv, v], 2).sum(2, keepdim=True).repeat_interleave(q.shape[1] // k.shape[1], 1),
-                *_grown(k, v, ck, cv),
-            ),
-            "softmax-wrong-axis",
-        ),
-        Wrong(
-            "a step in which every head reads kv head 0",
-            lambda q, k, v, ck, cv: (_step(q, *(one[:, :1] for one in _grown(k, v, ck, cv))), *_grown(k, v, ck, cv)),
-            "kv-head-zero-only",
-        ),
-        Wrong(
-            "a step whose keys stand in another order than its values",
-            lambda q, k, v, ck, cv: (_step(q, torch.cat([k, ck], 2), torch.cat([cv, v], 2)), *_grown(k, v, ck, cv)),
-            hint="Does the weight on the newest key multiply the newest value?",
-        ),
-        Wrong(
-            "the right output and keys, and a cache of values that hasn't grown",
-            lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)), torch.cat([ck, k], 2), cv),
-            hint="What will the next token need from this one?",
-        ),
-        Wrong(
-            "the right output and values, and a cache of keys that hasn't grown",
-            lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)), ck, torch.cat([cv, v], 2)),
-            hint="What will the next token need from this one?",
-        ),
-        Wrong(
-            "the right output, with the new key and value in place of the caches",
-            lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)), k, v),
-            "token-missing-from-cache",
-            "Which keys will the next token have to see?",
-        ),
-        Wrong(
-            "the caches first and the output last",
-            lambda q, k, v, ck, cv: (*_grown(k, v, ck, cv), _step(q, *_grown(k, v, ck, cv))),
-            hint="In which order are the three given back?",
-        ),
-        Wrong(
-            "an output that was merged already, (batch, 1, head * head_dim): right, but one step too far",
-            lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)).transpose(1, 2).flatten(2), *_grown(k, v, ck, cv)),
-            hint="Which shape does the task ask for?",
-        ),
-        Wrong(
-            "a step without softmax",
-            lambda q, k, v, ck, cv: (_products(q, *_grown(k, v, ck, cv)), *_grown(k, v, ck, cv)),
-            "no-softmax",
-        ),
-        Wrong(
-            "a step scaled by the number of keys",
-            lambda q, k, v, ck, cv: (
-                _step(q * (q.shape[-1] / (ck.shape[2] + 1)) ** 0.5, *_grown(k, v, ck, cv)),
-                *_grown(k, v, ck, cv),
-            ),
-            "wrong-scale",
-        ),
-        Wrong(
-            "a step whose weights are multiplied by the keys, not the values",
-            lambda q, k, v, ck, cv: (_step(q, torch.cat([ck, k], 2), torch.cat([ck, k], 2)), *_grown(k, v, ck, cv)),
-            "projection-reused",
-            "What does the last product multiply the weights with?",
-        ),
-        Wrong(
-            "a step with softmax over the heads",
-            lambda q, k, v, ck, cv: (_over_heads(q, *_grown(k, v, ck, cv)), *_grown(k, v, ck, cv)),
-            "softmax-wrong-axis",
-        ),
-        Wrong(
-            "the weights, before they are multiplied by the values",
-            lambda q, k, v, ck, cv: (_first_weights(q, torch.cat([ck, k], 2)), *_grown(k, v, ck, cv)),
-            "weights-not-applied",
-        ),
-    ),
+    wrong="""
+(_step(queries, cached_keys, cached_values), *_grown(key, value, cached_keys, cached_values))
+    a step whose token doesn't attend to itself
+    ? Which keys does the product meet: those before or after the new one is added?
+(_step(queries, key, value), *_grown(key, value, cached_keys, cached_values))
+    a step that ignores the cache: the new token attends to itself alone
+    ? Which keys should the query meet?
+(_step(queries, *_grown(key, value, cached_keys, cached_values)), cached_keys, cached_values)
+    the right output, and caches that haven't grown
+    ? What will the next token need from this one?
+(_step(queries, *_grown(key, value, cached_keys, cached_values)), torch.cat([key, cached_keys], 2), torch.cat([value, cached_values], 2))
+    caches with the new token first; it comes last
+    ? In which order do you join the two?
+(_step(queries, *_grown(key, value, cached_keys, cached_values)), *(one.repeat_interleave(queries.shape[1] // key.shape[1], 1) for one in _grown(key, value, cached_keys, cached_values)))
+    caches that were shared out to all heads: what sharing saved is lost
+    ? How many kv heads should be kept?
+(_tiled(queries, *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+    a step whose kv heads are dealt out in turn, 0, 1, 0, 1 [kv-heads-tiled]
+0.5 => 0.0
+    a step without the division by the root of head_dim [missing-scale]
+(_step(queries, *(one[:, :, :1] for one in _grown(key, value, cached_keys, cached_values))), *_grown(key, value, cached_keys, cached_values))
+    a step under a mask that is aligned at the first key: the new token sees the oldest one only [causal-top-left]
+    ? Which key may the new token not see?
+@ keys => @ values
+    a step scored with the values [scores-from-values]
+    ? Which line reads the keys, the cached and the new ones?
+_step(queries, *_grown(key, value, cached_keys, cached_values))
+    the output alone
+    ? What will the next token need from this one?
+context.reshape(queries.shape), keys, values => (context.reshape(queries.shape), values, keys)
+    the grown caches with keys and values exchanged
+    ? In which order are the three given back?
+0.5 => 1.0
+    a step whose scores are divided by head_dim, not by its square root [wrong-scale]
+(_step(queries * queries.shape[1] ** (-0.5), *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+    a step scaled by the width over all heads [wrong-scale]
+(torch.cat([cached_values, value], 2).sum(2, keepdim=True).repeat_interleave(queries.shape[1] // key.shape[1], 1), *_grown(key, value, cached_keys, cached_values))
+    a step with softmax over the queries: there is one, so every weight is 1 [softmax-wrong-axis]
+(_step(queries, *(one[:, :1] for one in _grown(key, value, cached_keys, cached_values))), *_grown(key, value, cached_keys, cached_values))
+    a step in which every head reads kv head 0 [kv-head-zero-only]
+(_step(queries, torch.cat([key, cached_keys], 2), torch.cat([cached_values, value], 2)), *_grown(key, value, cached_keys, cached_values))
+    a step whose keys stand in another order than its values
+    ? Does the weight on the newest key multiply the newest value?
+, values => , cached_values
+    the right output and keys, and a cache of values that hasn't grown
+    ? What will the next token need from this one?
+, keys => , cached_keys
+    the right output and values, and a cache of keys that hasn't grown
+    ? What will the next token need from this one?
+(_step(queries, *_grown(key, value, cached_keys, cached_values)), key, value)
+    the right output, with the new key and value in place of the caches [token-missing-from-cache]
+    ? Which keys will the next token have to see?
+(*_grown(key, value, cached_keys, cached_values), _step(queries, *_grown(key, value, cached_keys, cached_values)))
+    the caches first and the output last
+    ? In which order are the three given back?
+(_step(queries, *_grown(key, value, cached_keys, cached_values)).transpose(1, 2).flatten(2), *_grown(key, value, cached_keys, cached_values))
+    an output that was merged already, (batch, 1, head * head_dim): right, but one step too far
+    ? Which shape does the task ask for?
+scores.softmax(dim=-1) => scores
+    a step without softmax [no-softmax]
+(_step(queries * (queries.shape[-1] / (cached_keys.shape[2] + 1)) ** 0.5, *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+    a step scaled by the number of keys [wrong-scale]
+@ values => @ keys
+    a step whose weights are multiplied by the keys, not the values [projection-reused]
+    ? What does the last product multiply the weights with?
+(_over_heads(queries, *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+    a step with softmax over the heads [softmax-wrong-axis]
+(_first_weights(queries, torch.cat([cached_keys, key], 2)), *_grown(key, value, cached_keys, cached_values))
+    the weights, before they are multiplied by the values [weights-not-applied]
+""",
 )

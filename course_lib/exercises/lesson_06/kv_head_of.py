@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -35,27 +33,28 @@ EXERCISE = FunctionExercise(
         "The number of the group is query_head // size of a group.",
     ),
     draw=_draw,
-    wrong=(
-        Wrong(
-            "the kv heads dealt out in turn, 0, 1, 0, 1: neighbours should share",
-            lambda h, n, kv: h % kv,
-            "kv-heads-tiled",
-        ),
-        Wrong("kv head 0 for everyone", lambda h, n, kv: 0, "kv-head-zero-only"),
-        Wrong(
-            "the query head's own index: with fewer kv heads there is no such head",
-            lambda h, n, kv: h,
-            hint="How many kv heads are there?",
-        ),
-        Wrong(
-            "head // num_kv_heads: that divides by the number of groups, not by their size",
-            lambda h, n, kv: h // kv,
-            hint="How many query heads share one kv head?",
-        ),
-        Wrong("the index within the group, not that of the group", lambda h, n, kv: h % (n // kv), "kv-heads-tiled"),
-        Wrong("the groups counted from 1", lambda h, n, kv: h // (n // kv) + 1, hint="From what number do you count?"),
-        Wrong("the groups counted from the end", lambda h, n, kv: kv - 1 - h // (n // kv)),
-        Wrong("a fraction: the index of a kv head is an integer", lambda h, n, kv: h / (n // kv), hint="`/` or `//`?"),
-        Wrong("the next group from the second head on", lambda h, n, kv: math.ceil(h / (n // kv))),
-    ),
+    wrong="""
+query_head % num_kv_heads
+    the kv heads dealt out in turn, 0, 1, 0, 1: neighbours should share [kv-heads-tiled]
+0
+    kv head 0 for everyone [kv-head-zero-only]
+query_head
+    the query head's own index: with fewer kv heads there is no such head
+    ? How many kv heads are there?
+/ heads_per_group => / num_kv_heads
+    head // num_kv_heads: that divides by the number of groups, not by their size
+    ? How many query heads share one kv head?
+query_head % (num_heads // num_kv_heads)
+    the index within the group, not that of the group [kv-heads-tiled]
+query_head // (num_heads // num_kv_heads) + 1
+    the groups counted from 1
+    ? From what number do you count?
+num_kv_heads - 1 - query_head // (num_heads // num_kv_heads)
+    the groups counted from the end
+query_head / (num_heads // num_kv_heads)
+    a fraction: the index of a kv head is an integer
+    ? `/` or `//`?
+math.ceil(query_head / (num_heads // num_kv_heads))
+    the next group from the second head on
+""",
 )

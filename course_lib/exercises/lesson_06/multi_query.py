@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -61,89 +61,44 @@ EXERCISE = FunctionExercise(
     },
     axes="batch head query head_dim",
     gradients=("queries", "keys", "values"),
-    wrong=(
-        Wrong("multi-query attention without the division", lambda q, k, v: _multi_query(q, k, v, 1), "missing-scale"),
-        Wrong(
-            "multi-query attention scaled by the width over all heads",
-            lambda q, k, v: _multi_query(q, k, v, q.shape[1] * q.shape[3]),
-            "wrong-scale",
-        ),
-        Wrong(
-            "multi-query attention whose scores are divided by head_dim, not by its square root",
-            lambda q, k, v: _multi_query(q, k, v, q.shape[3] ** 2),
-            "wrong-scale",
-        ),
-        Wrong(
-            "multi-query attention scored with the values",
-            lambda q, k, v: _multi_query(q, v, v),
-            "scores-from-values",
-            "Which line reads `keys`?",
-        ),
-        Wrong(
-            "multi-query attention whose weights are multiplied by the keys, not the values",
-            lambda q, k, v: _multi_query(q, k, k),
-            "projection-reused",
-        ),
-        Wrong(
-            "the mean of all query heads, asked once: the queries must stay apart",
-            lambda q, k, v: _multi_query(q.mean(1, keepdim=True), k, v).expand_as(q),
-            "heads-averaged",
-            "How many patterns of weights should there be, one for all heads or one per head?",
-        ),
-        Wrong(
-            "one head's result for all: keys and values are shared, queries are not",
-            lambda q, k, v: _multi_query(q[:, :1], k, v).expand_as(q),
-            "heads-share-scores",
-        ),
-        Wrong(
-            "the mean over the heads of the result",
-            lambda q, k, v: _multi_query(q, k, v).mean(1),
-            "heads-averaged",
-            "Which axes should the result have?",
-        ),
-        Wrong(
-            "multi-query attention under a causal mask; this task hides no token",
-            lambda q, k, v: (_weights(q, k).tril() / _weights(q, k).tril().sum(-1, keepdim=True)) @ v[:, None],
-            hint="Which tokens may a token see here?",
-        ),
-        Wrong(
-            "softmax over the queries",
-            lambda q, k, v: (q @ k[:, None].transpose(2, 3) * q.shape[-1] ** -0.5).softmax(-2) @ v[:, None],
-            "softmax-wrong-axis",
-        ),
-        Wrong(
-            "softmax over the heads",
-            lambda q, k, v: (q @ k[:, None].transpose(2, 3) * q.shape[-1] ** -0.5).softmax(1) @ v[:, None],
-            "softmax-wrong-axis",
-        ),
-        Wrong(
-            "multi-query attention, already merged to (batch, token, head * head_dim): right, but one step too far",
-            lambda q, k, v: _multi_query(q, k, v).transpose(1, 2).flatten(2),
-        ),
-        Wrong(
-            "the weights, before they are multiplied by the values",
-            lambda q, k, v: _weights(q, k),
-            "weights-not-applied",
-        ),
-        Wrong(
-            "multi-query attention with softmax taken twice",
-            lambda q, k, v: _weights(q, k).softmax(-1) @ v[:, None],
-            "double-softmax",
-        ),
-        Wrong(
-            "multi-query attention scaled by the number of keys",
-            lambda q, k, v: _multi_query(q, k, v, k.shape[1]),
-            "wrong-scale",
-        ),
-        Wrong(
-            "multi-query attention with the mean of all heads' weights in every head",
-            lambda q, k, v: (_weights(q, k).mean(1, keepdim=True) @ v[:, None]).expand_as(q),
-            "heads-share-scores",
-        ),
-        Wrong(
-            "multi-query attention without softmax",
-            lambda q, k, v: q @ k[:, None].mT * q.shape[-1] ** -0.5 @ v[:, None],
-            "no-softmax",
-        ),
-    ),
+    wrong="""
+0.5 => 0.0
+    multi-query attention without the division [missing-scale]
+_multi_query(queries, keys, values, queries.shape[1] * queries.shape[3])
+    multi-query attention scaled by the width over all heads [wrong-scale]
+0.5 => 1.0
+    multi-query attention whose scores are divided by head_dim, not by its square root [wrong-scale]
+keys[ => values[
+    multi-query attention scored with the values [scores-from-values]
+    ? Which line reads `keys`?
+values[ => keys[
+    multi-query attention whose weights are multiplied by the keys, not the values [projection-reused]
+_multi_query(queries.mean(1, keepdim=True), keys, values).expand_as(queries)
+    the mean of all query heads, asked once: the queries must stay apart [heads-averaged]
+    ? How many patterns of weights should there be, one for all heads or one per head?
+_multi_query(queries[:, :1], keys, values).expand_as(queries)
+    one head's result for all: keys and values are shared, queries are not [heads-share-scores]
+_multi_query(queries, keys, values).mean(1)
+    the mean over the heads of the result [heads-averaged]
+    ? Which axes should the result have?
+_weights(queries, keys).tril() / _weights(queries, keys).tril().sum(-1, keepdim=True) @ values[:, None]
+    multi-query attention under a causal mask; this task hides no token
+    ? Which tokens may a token see here?
+1) => 2)
+    softmax over the queries [softmax-wrong-axis]
+-1) => 1)
+    softmax over the heads [softmax-wrong-axis]
+_multi_query(queries, keys, values).transpose(1, 2).flatten(2)
+    multi-query attention, already merged to (batch, token, head * head_dim): right, but one step too far
+_weights(queries, keys)
+    the weights, before they are multiplied by the values [weights-not-applied]
+_weights(queries, keys).softmax(-1) @ values[:, None]
+    multi-query attention with softmax taken twice [double-softmax]
+_multi_query(queries, keys, values, keys.shape[1])
+    multi-query attention scaled by the number of keys [wrong-scale]
+(_weights(queries, keys).mean(1, keepdim=True) @ values[:, None]).expand_as(queries)
+    multi-query attention with the mean of all heads' weights in every head [heads-share-scores]
+queries @ keys[:, None].mT * queries.shape[-1] ** (-0.5) @ values[:, None]
+    multi-query attention without softmax [no-softmax]
+""",
 )

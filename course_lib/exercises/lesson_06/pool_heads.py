@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -53,65 +52,40 @@ EXERCISE = FunctionExercise(
     draw_edges=lambda rng: [Case((rng.normal(2, 4), 2, 1))],
     arguments={"weight": "num_heads*head_dim d_in"},
     axes="num_kv_heads*head_dim d_in",
-    wrong=(
-        Wrong(
-            "the sum of each group's heads; it should be their mean",
-            lambda w, h, g: _groups(w, h, g).sum(1).flatten(0, 1),
-            hint="By what is a sum divided to become a mean?",
-        ),
-        Wrong(
-            "the first head of each group",
-            lambda w, h, g: _groups(w, h, g)[:, 0].flatten(0, 1),
-            hint="What becomes of the other heads of the group?",
-        ),
-        Wrong(
-            "groups of heads that are not neighbours: with 4 heads in 2 groups, heads 0 and 2 and heads 1 and 3",
-            lambda w, h, g: _heads(w, h).unflatten(0, (-1, g)).mean(0).flatten(0, 1),
-            "kv-heads-tiled",
-        ),
-        Wrong(
-            "the mean of neighbouring rows; a row belongs to one head, and heads are averaged",
-            lambda w, h, g: w.unflatten(0, (-1, h // g)).mean(1),
-            hint="Which rows of the matrix are head 0, and which are head 1?",
-        ),
-        Wrong(
-            "the mean of all heads in every group",
-            lambda w, h, g: _heads(w, h).mean(0).repeat(g, 1),
-            hint="Which heads belong to a group?",
-        ),
-        Wrong(
-            "the mean of each group on axes of its own: (kv head, head_dim, d_in)",
-            lambda w, h, g: _groups(w, h, g).mean(1),
-            hint="Which two axes have to become one?",
-        ),
-        Wrong(
-            "one row per group: the rows of a head were averaged, too",
-            lambda w, h, g: _groups(w, h, g).mean((1, 2)),
-            hint="Which of the axes are to stay?",
-        ),
-        Wrong(
-            "the mean over the groups: as many heads as there were in one group",
-            lambda w, h, g: _groups(w, h, g).mean(0).flatten(0, 1),
-            hint="Which axis counts the heads of one group?",
-        ),
-        Wrong(
-            "the means put back at each head, (num_heads * head_dim, d_in): right, but nothing is saved",
-            lambda w, h, g: _groups(w, h, g).mean(1).repeat_interleave(h // g, 0).flatten(0, 1),
-            hint="How many kv heads should remain?",
-        ),
-        Wrong(
-            "the groups in reverse order",
-            lambda w, h, g: torch.flip(_groups(w, h, g).mean(1), (0,)).flatten(0, 1),
-        ),
-        Wrong(
-            "the last head of each group",
-            lambda w, h, g: _groups(w, h, g)[:, -1].flatten(0, 1),
-            hint="What becomes of the other heads of the group?",
-        ),
-        Wrong(
-            "the largest elements of each group's heads; it should be their mean",
-            lambda w, h, g: _groups(w, h, g).amax(1).flatten(0, 1),
-            hint="What is a mean?",
-        ),
-    ),
+    wrong="""
+grouped.mean => grouped.sum
+    the sum of each group's heads; it should be their mean
+    ? By what is a sum divided to become a mean?
+_groups(weight, num_heads, num_kv_heads)[:, 0].flatten(0, 1)
+    the first head of each group
+    ? What becomes of the other heads of the group?
+_heads(weight, num_heads).unflatten(0, (-1, num_kv_heads)).mean(0).flatten(0, 1)
+    groups of heads that are not neighbours: with 4 heads in 2 groups, heads 0 and 2 and heads 1 and 3 [kv-heads-tiled]
+weight.unflatten(0, (-1, num_heads // num_kv_heads)).mean(1)
+    the mean of neighbouring rows; a row belongs to one head, and heads are averaged
+    ? Which rows of the matrix are head 0, and which are head 1?
+_heads(weight, num_heads).mean(0).repeat(num_kv_heads, 1)
+    the mean of all heads in every group
+    ? Which heads belong to a group?
+0 => 1
+    the mean of each group on axes of its own: (kv head, head_dim, d_in)
+    ? Which two axes have to become one?
+_groups(weight, num_heads, num_kv_heads).mean((1, 2))
+    one row per group: the rows of a head were averaged, too
+    ? Which of the axes are to stay?
+=1 => =0
+    the mean over the groups: as many heads as there were in one group
+    ? Which axis counts the heads of one group?
+_groups(weight, num_heads, num_kv_heads).mean(1).repeat_interleave(num_heads // num_kv_heads, 0).flatten(0, 1)
+    the means put back at each head, (num_heads * head_dim, d_in): right, but nothing is saved
+    ? How many kv heads should remain?
+torch.flip(_groups(weight, num_heads, num_kv_heads).mean(1), (0,)).flatten(0, 1)
+    the groups in reverse order
+_groups(weight, num_heads, num_kv_heads)[:, -1].flatten(0, 1)
+    the last head of each group
+    ? What becomes of the other heads of the group?
+_groups(weight, num_heads, num_kv_heads).amax(1).flatten(0, 1)
+    the largest elements of each group's heads; it should be their mean
+    ? What is a mean?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -47,44 +47,30 @@ EXERCISE = FunctionExercise(
     axes="batch head token head_dim",
     fixed="kv_head",
     gradients=("keys",),
-    wrong=(
-        Wrong(
-            "the kv heads dealt out in turn, 0, 1, 0, 1",
-            lambda k, n: k.repeat(1, n // k.shape[1], 1, 1),
-            "kv-heads-tiled",
-        ),
-        Wrong("kv head 0 for every query head", lambda k, n: k[:, :1].expand(-1, n, -1, -1), "kv-head-zero-only"),
-        Wrong(
-            "the mean of the kv heads for every query head",
-            lambda k, n: k.mean(1, keepdim=True).expand(-1, n, -1, -1),
-            "heads-averaged",
-            "Which one kv head does query head 0 read?",
-        ),
-        Wrong(
-            "tokens that are repeated instead of heads",
-            lambda k, n: k.repeat_interleave(n // k.shape[1], 2),
-            hint="Which axis is the heads'?",
-        ),
-        Wrong("the kv heads as they were: there must be as many as query heads", lambda k, n: k),
-        Wrong(
-            "every kv head num_heads times: it should be num_heads // num_kv_heads",
-            lambda k, n: k.repeat_interleave(n, 1),
-            hint="How many query heads share one kv head?",
-        ),
-        Wrong(
-            "the kv heads in reverse order, shared",
-            lambda k, n: share_heads(k.flip(1), n),
-            hint="Which kv head does query head 0 read?",
-        ),
-        Wrong(
-            "the groups on an axis of their own; join them to (batch, head, token, head_dim)",
-            lambda k, n: k[:, :, None].expand(-1, -1, n // k.shape[1], -1, -1),
-            hint="Which two axes have to become one?",
-        ),
-        Wrong(
-            "the last kv head for every query head",
-            lambda k, n: k[:, -1:].expand(-1, n, -1, -1),
-            hint="How many kv heads are read?",
-        ),
-    ),
+    wrong="""
+keys.repeat(1, num_heads // keys.shape[1], 1, 1)
+    the kv heads dealt out in turn, 0, 1, 0, 1 [kv-heads-tiled]
+keys[:, :1].expand(-1, num_heads, -1, -1)
+    kv head 0 for every query head [kv-head-zero-only]
+keys.mean(1, keepdim=True).expand(-1, num_heads, -1, -1)
+    the mean of the kv heads for every query head [heads-averaged]
+    ? Which one kv head does query head 0 read?
+1) => 2)
+    tokens that are repeated instead of heads
+    ? Which axis is the heads'?
+keys
+    the kv heads as they were: there must be as many as query heads
+heads_per_group, => num_heads,
+    every kv head num_heads times: it should be num_heads // num_kv_heads
+    ? How many query heads share one kv head?
+right(keys.flip(1), num_heads)
+    the kv heads in reverse order, shared
+    ? Which kv head does query head 0 read?
+keys[:, :, None].expand(-1, -1, num_heads // keys.shape[1], -1, -1)
+    the groups on an axis of their own; join them to (batch, head, token, head_dim)
+    ? Which two axes have to become one?
+keys[:, -1:].expand(-1, num_heads, -1, -1)
+    the last kv head for every query head
+    ? How many kv heads are read?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -30,10 +30,6 @@ def _causal(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -
     scores = _scores(x, context, w_q, w_k) * len(w_q) ** -0.5
     keep = torch.ones(scores.shape[1:], dtype=torch.bool).tril()
     return scores.masked_fill(~keep, -torch.inf).softmax(-1) @ (context @ w_v.T)
-
-
-def _over_queries(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
-    return (_scores(x, context, w_q, w_k) * len(w_q) ** -0.5).softmax(1) @ (context @ w_v.T)
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -73,104 +69,56 @@ EXERCISE = FunctionExercise(
     },
     axes="batch query d_v",
     gradients=("x", "context", "w_q", "w_k", "w_v"),
-    wrong=(
-        Wrong(
-            "self-attention of x: the context is never read",
-            lambda x, c, q, k, v: _cross(x, x, q, k, v),
-            hint="Which of the three projections read the context?",
-        ),
-        Wrong(
-            "self-attention of the context: x is never read",
-            lambda x, c, q, k, v: _cross(c, c, q, k, v),
-            hint="Who asks, and who is asked?",
-        ),
-        Wrong(
-            "cross-attention with values from x: the context is asked, and gives nothing",
-            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(-1) @ (x @ v.T),
-            hint="Whose values does a weight on a token of the context multiply?",
-        ),
-        Wrong(
-            "cross-attention with keys from x: x asks itself and gets the values of the context",
-            lambda x, c, q, k, v: (_scores(x, x, q, k) * len(q) ** -0.5).softmax(-1) @ (c @ v.T),
-            hint="Which tokens does a query choose among?",
-        ),
-        Wrong(
-            "cross-attention the other way around: the context asks x",
-            lambda x, c, q, k, v: _cross(c, x, q, k, v),
-            hint="Who asks, and who is asked?",
-        ),
-        Wrong("cross-attention without the division", lambda x, c, q, k, v: _cross(x, c, q, k, v, 1), "missing-scale"),
-        Wrong(
-            "cross-attention scaled by the width of x, not by that of a query",
-            lambda x, c, q, k, v: _cross(x, c, q, k, v, x.shape[-1]),
-            "wrong-scale",
-        ),
-        Wrong(
-            "cross-attention whose scores are divided by head_dim, not by its square root",
-            lambda x, c, q, k, v: _cross(x, c, q, k, v, len(q) ** 2),
-            "wrong-scale",
-        ),
-        Wrong(
-            "cross-attention with a causal mask: all of the other sentence is there already",
-            _causal,
-            hint="Is there a token in the context that a query must not see?",
-        ),
-        Wrong("softmax over the queries", _over_queries, "softmax-wrong-axis"),
-        Wrong(
-            "cross-attention with the weights of queries and keys exchanged",
-            lambda x, c, q, k, v: _cross(x, c, k, q, v),
-            "projection-reused",
-        ),
-        Wrong(
-            "the weights, before they are multiplied by the values",
-            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(-1),
-            "weights-not-applied",
-        ),
-        Wrong(
-            "cross-attention without softmax",
-            lambda x, c, q, k, v: _scores(x, c, q, k) * len(q) ** -0.5 @ (c @ v.T),
-            "no-softmax",
-        ),
-        Wrong(
-            "cross-attention with softmax taken twice",
-            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(-1).softmax(-1) @ (c @ v.T),
-            "double-softmax",
-        ),
-        Wrong(
-            "cross-attention whose weights are multiplied by the keys, not the values",
-            lambda x, c, q, k, v: _cross(x, c, q, k, k),
-            "projection-reused",
-            "Which of the three weights makes what is mixed?",
-        ),
-        Wrong(
-            "cross-attention scaled by the number of keys",
-            lambda x, c, q, k, v: _cross(x, c, q, k, v, c.shape[1]),
-            "wrong-scale",
-        ),
-        Wrong(
-            "cross-attention scaled by the width of the values",
-            lambda x, c, q, k, v: _cross(x, c, q, k, v, len(v)),
-            "wrong-scale",
-        ),
-        Wrong(
-            "cross-attention divided after softmax",
-            lambda x, c, q, k, v: _scores(x, c, q, k).softmax(-1) * len(q) ** -0.5 @ (c @ v.T),
-            "wrong-scale",
-        ),
-        Wrong(
-            "attention over the tokens of both sentences; the keys come from the context alone",
-            lambda x, c, q, k, v: _cross(x, torch.cat([x, c], 1), q, k, v),
-            hint="Which tokens does a query choose among?",
-        ),
-        Wrong(
-            "softmax over the samples of the batch",
-            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(0) @ (c @ v.T),
-            "softmax-wrong-axis",
-        ),
-        Wrong(
-            "cross-attention whose scores are divided by d_in",
-            lambda x, c, q, k, v: _cross(x, c, q, k, v, x.shape[-1] ** 2),
-            "wrong-scale",
-        ),
-    ),
+    wrong="""
+_cross(x, x, w_q, w_k, w_v)
+    self-attention of x: the context is never read
+    ? Which of the three projections read the context?
+x @ => context @
+    self-attention of the context: x is never read
+    ? Who asks, and who is asked?
+context @ w_v => x @ w_v
+    cross-attention with values from x: the context is asked, and gives nothing
+    ? Whose values does a weight on a token of the context multiply?
+context @ w_k => x @ w_k
+    cross-attention with keys from x: x asks itself and gets the values of the context
+    ? Which tokens does a query choose among?
+_cross(context, x, w_q, w_k, w_v)
+    cross-attention the other way around: the context asks x
+    ? Who asks, and who is asked?
+0.5 => 0.0
+    cross-attention without the division [missing-scale]
+queries. => x.
+    cross-attention scaled by the width of x, not by that of a query [wrong-scale]
+0.5 => 1.0
+    cross-attention whose scores are divided by head_dim, not by its square root [wrong-scale]
+_causal(x, context, w_q, w_k, w_v)
+    cross-attention with a causal mask: all of the other sentence is there already
+    ? Is there a token in the context that a query must not see?
+1) => 2)
+    softmax over the queries [softmax-wrong-axis]
+_cross(x, context, w_k, w_q, w_v)
+    cross-attention with the weights of queries and keys exchanged [projection-reused]
+scores.softmax(dim=-1) @ values => scores.softmax(dim=-1)
+    the weights, before they are multiplied by the values [weights-not-applied]
+scores.softmax(dim=-1) => scores
+    cross-attention without softmax [no-softmax]
+scores.softmax(dim=-1) => scores.softmax(dim=-1).softmax(-1)
+    cross-attention with softmax taken twice [double-softmax]
+w_v. => w_k.
+    cross-attention whose weights are multiplied by the keys, not the values [projection-reused]
+    ? Which of the three weights makes what is mixed?
+_cross(x, context, w_q, w_k, w_v, context.shape[1])
+    cross-attention scaled by the number of keys [wrong-scale]
+queries. => values.
+    cross-attention scaled by the width of the values [wrong-scale]
+_scores(x, context, w_q, w_k).softmax(-1) * len(w_q) ** (-0.5) @ (context @ w_v.T)
+    cross-attention divided after softmax [wrong-scale]
+_cross(x, torch.cat([x, context], 1), w_q, w_k, w_v)
+    attention over the tokens of both sentences; the keys come from the context alone
+    ? Which tokens does a query choose among?
+1) => 0)
+    softmax over the samples of the batch [softmax-wrong-axis]
+_cross(x, context, w_q, w_k, w_v, x.shape[-1] ** 2)
+    cross-attention whose scores are divided by d_in [wrong-scale]
+""",
 )

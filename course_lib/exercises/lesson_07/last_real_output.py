@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -59,46 +59,30 @@ EXERCISE = FunctionExercise(
     axes="batch width",
     fixed="token",
     gradients=("outputs",),
-    wrong=(
-        Wrong(
-            "the last column of the batch, which is padding in the shorter samples",
-            lambda o, n: o[:, -1],
-            hint="What does the last column hold in a sample that is shorter than the longest?",
-        ),
-        Wrong(
-            "the first token of each sample",
-            lambda o, n: o[:, 0],
-            hint="Which token has seen all the others of its sentence?",
-        ),
-        Wrong(
-            "the mean over the real tokens",
-            _mean,
-            hint="Is one token asked for, or all of them?",
-        ),
-        Wrong(
-            "the sum over all tokens, padding included",
-            lambda o, n: o.sum(1),
-            hint="Is one token asked for, or all of them?",
-        ),
-        Wrong(
-            "a table of all samples by all lengths: each sample was asked for the last token of every sample",
-            lambda o, n: o[:, n - 1],
-            hint="Your index has a `:` for the batch, so every sample gets every length. What should stand there?",
-        ),
-        Wrong(
-            "the token before the last real one (in a sample of one token, the last column)",
-            lambda o, n: o[torch.arange(len(o)), n - 2],
-            hint="In which column is the last token of a sentence of two words?",
-        ),
-        Wrong(
-            "the token after the last real one, and the last column where there is none",
-            lambda o, n: o[torch.arange(len(o)), n.clamp(max=o.shape[1] - 1)],
-            hint="In which column is the last token of a sentence of two words, if columns count from 0?",
-        ),
-        Wrong(
-            "a token counted from the end of the batch, where the padding is",
-            lambda o, n: o[torch.arange(len(o)), -n],
-            hint="From which end does a negative index count?",
-        ),
-    ),
+    wrong="""
+outputs[:, -1]
+    the last column of the batch, which is padding in the shorter samples
+    ? What does the last column hold in a sample that is shorter than the longest?
+outputs[:, 0]
+    the first token of each sample
+    ? Which token has seen all the others of its sentence?
+_mean(outputs, lengths)
+    the mean over the real tokens
+    ? Is one token asked for, or all of them?
+outputs.sum(1)
+    the sum over all tokens, padding included
+    ? Is one token asked for, or all of them?
+outputs[:, lengths - 1]
+    a table of all samples by all lengths: each sample was asked for the last token of every sample
+    ? Your index has a `:` for the batch, so every sample gets every length. What should stand there?
+1 => 2
+    the token before the last real one (in a sample of one token, the last column)
+    ? In which column is the last token of a sentence of two words?
+outputs[torch.arange(len(outputs)), lengths.clamp(max=outputs.shape[1] - 1)]
+    the token after the last real one, and the last column where there is none
+    ? In which column is the last token of a sentence of two words, if columns count from 0?
+outputs[torch.arange(len(outputs)), -lengths]
+    a token counted from the end of the batch, where the padding is
+    ? From which end does a negative index count?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -59,31 +59,21 @@ EXERCISE = FunctionExercise(
     axes="batch token",
     fixed="token",
     extract=_extract,
-    wrong=(
-        Wrong(
-            "the index of the column, in which padding is counted as if it were words",
-            _arange,
-            hint="Which position has the first real word of a sentence that is padded on the left?",
-        ),
-        Wrong(
-            "positions that start at 1",
-            lambda r: r.cumsum(-1),
-            hint="Which position has the first real word?",
-        ),
-        Wrong(
-            "positions that are negative where padding stands in front; a table has no row -1 that is meant",
-            lambda r: r.cumsum(-1) - 1,
-            hint="What does `table[-1]` give in Python?",
-        ),
-        Wrong(
-            "positions counted along the batch, down each column",
-            lambda r: (r.cumsum(0) - 1).clamp(min=0),
-            hint="Along which axis do the words of a sentence follow each other?",
-        ),
-        Wrong(
-            "positions counted from the end of the sentence",
-            lambda r: (r.flip(-1).cumsum(-1).flip(-1) - 1).clamp(min=0),
-            hint="Which word of a sentence is at position 0?",
-        ),
-    ),
+    wrong="""
+_arange(real)
+    the index of the column, in which padding is counted as if it were words
+    ? Which position has the first real word of a sentence that is padded on the left?
+1). => 0).
+    positions that start at 1
+    ? Which position has the first real word?
+0 => -1
+    positions that are negative where padding stands in front; a table has no row -1 that is meant
+    ? What does `table[-1]` give in Python?
+-1 => 0
+    positions counted along the batch, down each column
+    ? Along which axis do the words of a sentence follow each other?
+(real.flip(-1).cumsum(-1).flip(-1) - 1).clamp(min=0)
+    positions counted from the end of the sentence
+    ? Which word of a sentence is at position 0?
+""",
 )

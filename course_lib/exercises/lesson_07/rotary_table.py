@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -71,149 +71,93 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     axes="cos sin",
     own_dtype=True,
-    wrong=(
-        Wrong(
-            "the table with sines and cosines exchanged",
-            lambda t, d, b: _table(_angle(t, d, b))[::-1],
-            hint="Which of the two is 1 at position 0?",
-        ),
-        Wrong(
-            "speeds that fall half as fast: base ** (-i / head_dim)",
-            lambda t, d, b: _table(_angle(t, d, b, -1.0)),
-            hint="What stands before i in the exponent?",
-        ),
-        Wrong(
-            "speeds that fall twice as fast: base ** (-4 i / head_dim)",
-            lambda t, d, b: _table(_angle(t, d, b, -4.0)),
-            hint="What is the exponent of pair 1? Is the 2 in it once or twice?",
-        ),
-        Wrong(
-            "speeds that grow from pair to pair",
-            lambda t, d, b: _table(_angle(t, d, b, 2.0)),
-            hint="Which sign does the exponent have?",
-        ),
-        Wrong(
-            "one speed for all pairs",
-            lambda t, d, b: _table(_angle(t, d, b, 0.0)),
-            hint="Where does the pair's index enter the angle?",
-        ),
-        Wrong(
-            "a table that starts at position 1",
-            lambda t, d, b: _table(_angle(t, d, b, first=1)),
-            hint="By which angle is the first token rotated?",
-        ),
-        Wrong(
-            "speeds whose last one is 1 / base: the exponents must not reach -1",
-            _to_the_end,
-            hint="What is the exponent of the last pair, with i = head_dim / 2 - 1?",
-        ),
-        Wrong(
-            "each table twice, side by side, as wide as the head; here each pair has one column",
-            lambda t, d, b: tuple(torch.cat([one, one], -1) for one in _table(_angle(t, d, b))),
-            hint="How many pairs does a head have?",
-        ),
-        Wrong(
-            "each column twice, one after the other; here each pair has one column",
-            lambda t, d, b: tuple(one.repeat_interleave(2, -1) for one in _table(_angle(t, d, b))),
-            hint="How many pairs does a head have?",
-        ),
-        Wrong(
-            WIDE,
-            lambda t, d, b: _table(torch.arange(t)[:, None] * b ** (-2 * torch.arange(d, dtype=torch.float64) / d)),
-            hint="How far does i count?",
-        ),
-        Wrong(
-            WIDE,
-            lambda t, d, b: _table(torch.arange(t)[:, None] * b ** (-torch.arange(d, dtype=torch.float64) / d)),
-            hint="How far does i count?",
-        ),
-        Wrong(
-            "the tables transposed: a row must be one position",
-            lambda t, d, b: _table(_angle(t, d, b).T),
-            hint="Which of the two is a column when you multiply, the positions or the speeds?",
-        ),
-        Wrong(
-            "angles that were taken for degrees",
-            lambda t, d, b: _table(_angle(t, d, b).deg2rad()),
-            hint="Which unit do `cos` and `sin` of PyTorch expect?",
-        ),
-        Wrong(
-            "speeds whose pairs are counted from 1",
-            lambda t, d, b: _of_speed(t, b ** (-2 * (_pairs(d) + 1) / d)),
-            hint="How fast does pair 0 turn?",
-        ),
-        Wrong(
-            "speeds with the power divided by head_dim, not its exponent",
-            lambda t, d, b: _of_speed(t, b ** (-2 * _pairs(d)) / d),
-            hint="What belongs to the exponent? Python takes the power before the division.",
-        ),
-        Wrong(
-            "speeds with base ** -2 times i: the exponent ends too early",
-            lambda t, d, b: _of_speed(t, b**-2 * _pairs(d) / d),
-            hint="What belongs to the exponent? Python takes the power before the product.",
-        ),
-        Wrong(
-            "speeds with a whole i in the exponent, not its share of head_dim",
-            lambda t, d, b: _of_speed(t, b ** (-2 * _pairs(d))),
-            hint="By what is the exponent divided?",
-        ),
-        Wrong(
-            "speeds with the number e in place of `base`",
-            lambda t, d, b: _of_speed(t, (-2 * _pairs(d) / d).exp()),
-            hint="Where does your code use `base`?",
-        ),
-        Wrong(
-            "angles in which positions and pairs changed places",
-            lambda t, d, b: _table(b ** (-2 * torch.arange(t, dtype=torch.float64)[:, None] / d) * _pairs(d)),
-            hint="Which of the two stands in the exponent, and which in front of it?",
-        ),
-        Wrong(
-            "angles that were multiplied by 2 pi",
-            lambda t, d, b: _table(2 * torch.pi * _angle(t, d, b)),
-            hint="Which unit do `cos` and `sin` of PyTorch expect?",
-        ),
-        Wrong(
-            "the angles themselves; their cosines and sines are asked for",
-            lambda t, d, b: _angle(t, d, b),
-            hint="Which two functions are applied to an angle?",
-        ),
-        Wrong(
-            "the cosines alone; the sines are asked for, too",
-            lambda t, d, b: _angle(t, d, b).cos(),
-            hint="How many tables does the task ask for?",
-        ),
-        Wrong(
-            "the cosines twice; the second table holds the sines",
-            lambda t, d, b: (_angle(t, d, b).cos(),) * 2,
-            hint="What should the second table be at position 0?",
-        ),
-        Wrong(
-            "speeds whose exponent is divided by the number of tokens",
-            lambda t, d, b: _of_speed(t, b ** (-2 * _pairs(d) / t)),
-            hint="By what is the exponent divided?",
-        ),
-        Wrong(
-            "speeds with a whole exponent: `//` cuts its fraction off",
-            lambda t, d, b: _of_speed(t, b ** (-2 * _pairs(d) // d)),
-            hint="`/` or `//`?",
-        ),
-        Wrong(
-            "the pairs in reverse order: the fastest comes first",
-            lambda t, d, b: _of_speed(t, b ** (-2 * _pairs(d).flip(0) / d)),
-            hint="How fast does pair 0 turn?",
-        ),
-        *(
-            Wrong(
-                "both tables in one tensor; give back two",
-                lambda t, d, b, join=join: join(_table(_angle(t, d, b)), -1),
-                hint="What stands between the two values behind `return`?",
-            )
-            for join in (torch.stack, torch.cat)
-        ),
-        Wrong(
-            "speeds with a base of 10000, whatever `base` is",
-            lambda t, d, b: _table(_angle(t, d, 10000.0)),
-            hint="Where does your code use `base`?",
-        ),
-    ),
+    wrong="""
+angle.cos(), angle.sin() => (angle.sin(), angle.cos())
+    the table with sines and cosines exchanged
+    ? Which of the two is 1 at position 0?
+-2 => -1
+    speeds that fall half as fast: base ** (-i / head_dim)
+    ? What stands before i in the exponent?
+_table(_angle(num_tokens, head_dim, base, -4.0))
+    speeds that fall twice as fast: base ** (-4 i / head_dim)
+    ? What is the exponent of pair 1? Is the 2 in it once or twice?
+-2 => 2
+    speeds that grow from pair to pair
+    ? Which sign does the exponent have?
+-2 => 0
+    one speed for all pairs
+    ? Where does the pair's index enter the angle?
+_table(_angle(num_tokens, head_dim, base, first=1))
+    a table that starts at position 1
+    ? By which angle is the first token rotated?
+_to_the_end(num_tokens, head_dim, base)
+    speeds whose last one is 1 / base: the exponents must not reach -1
+    ? What is the exponent of the last pair, with i = head_dim / 2 - 1?
+tuple((torch.cat([one, one], -1) for one in _table(_angle(num_tokens, head_dim, base))))
+    each table twice, side by side, as wide as the head; here each pair has one column
+    ? How many pairs does a head have?
+tuple((one.repeat_interleave(2, -1) for one in _table(_angle(num_tokens, head_dim, base))))
+    each column twice, one after the other; here each pair has one column
+    ? How many pairs does a head have?
+2, => 1,
+    tables with an angle for each element. There is one angle per pair, and a head has head_dim / 2 pairs
+    ? How far does i count?
+_table(torch.arange(num_tokens)[:, None] * base ** (-torch.arange(head_dim, dtype=torch.float64) / head_dim))
+    tables with an angle for each element. There is one angle per pair, and a head has head_dim / 2 pairs
+    ? How far does i count?
+_table(_angle(num_tokens, head_dim, base).T)
+    the tables transposed: a row must be one position
+    ? Which of the two is a column when you multiply, the positions or the speeds?
+_table(_angle(num_tokens, head_dim, base).deg2rad())
+    angles that were taken for degrees
+    ? Which unit do `cos` and `sin` of PyTorch expect?
+_of_speed(num_tokens, base ** (-2 * (_pairs(head_dim) + 1) / head_dim))
+    speeds whose pairs are counted from 1
+    ? How fast does pair 0 turn?
+_of_speed(num_tokens, base ** (-2 * _pairs(head_dim)) / head_dim)
+    speeds with the power divided by head_dim, not its exponent
+    ? What belongs to the exponent? Python takes the power before the division.
+_of_speed(num_tokens, base ** (-2) * _pairs(head_dim) / head_dim)
+    speeds with base ** -2 times i: the exponent ends too early
+    ? What belongs to the exponent? Python takes the power before the product.
+-2 * pair / head_dim => -2 * pair
+    speeds with a whole i in the exponent, not its share of head_dim
+    ? By what is the exponent divided?
+_of_speed(num_tokens, (-2 * _pairs(head_dim) / head_dim).exp())
+    speeds with the number e in place of `base`
+    ? Where does your code use `base`?
+_table(base ** (-2 * torch.arange(num_tokens, dtype=torch.float64)[:, None] / head_dim) * _pairs(head_dim))
+    angles in which positions and pairs changed places
+    ? Which of the two stands in the exponent, and which in front of it?
+_table(2 * torch.pi * _angle(num_tokens, head_dim, base))
+    angles that were multiplied by 2 pi
+    ? Which unit do `cos` and `sin` of PyTorch expect?
+_angle(num_tokens, head_dim, base)
+    the angles themselves; their cosines and sines are asked for
+    ? Which two functions are applied to an angle?
+angle.cos(), angle.sin() => angle.cos()
+    the cosines alone; the sines are asked for, too
+    ? How many tables does the task ask for?
+angle.sin => angle.cos
+    the cosines twice; the second table holds the sines
+    ? What should the second table be at position 0?
+head_dim) => num_tokens)
+    speeds whose exponent is divided by the number of tokens
+    ? By what is the exponent divided?
+-2 * pair / head_dim => -2 * pair // head_dim
+    speeds with a whole exponent: `//` cuts its fraction off
+    ? `/` or `//`?
+_of_speed(num_tokens, base ** (-2 * _pairs(head_dim).flip(0) / head_dim))
+    the pairs in reverse order: the fastest comes first
+    ? How fast does pair 0 turn?
+torch.stack(_table(_angle(num_tokens, head_dim, base)), -1)
+    both tables in one tensor; give back two
+    ? What stands between the two values behind `return`?
+torch.cat(_table(_angle(num_tokens, head_dim, base)), -1)
+    both tables in one tensor; give back two
+    ? What stands between the two values behind `return`?
+_table(_angle(num_tokens, head_dim, 10000.0))
+    speeds with a base of 10000, whatever `base` is
+    ? Where does your code use `base`?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -81,71 +81,45 @@ EXERCISE = FunctionExercise(
     axes="batch head token head_dim",
     fixed="head_dim pair",
     gradients=("x",),
-    wrong=(
-        Wrong(
-            "pairs of neighbours, as in Meta's own files: elements 0 and 1, 2 and 3",
-            lambda x, c, s: torch.stack(_neighbours(x, c, s), -1).flatten(-2),
-            hint="With 3 pairs, which element is paired with element 0?",
-        ),
-        Wrong(
-            "pairs of neighbours that are put back as halves",
-            lambda x, c, s: torch.cat(_neighbours(x, c, s), -1),
-            hint="With 3 pairs, which element is paired with element 0?",
-        ),
-        Wrong(
-            "pairs of halves that are put back as neighbours",
-            lambda x, c, s: torch.stack(_halves(x, c, s), -1).flatten(-2),
-            hint="Where did the second element of pair 0 come from, and where does it stand now?",
-        ),
-        Wrong(
-            "a rotation in the other direction, by the negative angles",
-            lambda x, c, s: torch.cat(_halves(x, c, -s), -1),
-            hint="Which of the two has the minus sign?",
-        ),
-        Wrong(
-            "no rotation: with plus in both, lengths change",
-            _plus_both,
-            hint="Is each pair as long after it as before?",
-        ),
-        Wrong(
-            "elements that are multiplied by sines and cosines of their own pair, but never meet their partner",
-            _own_sine,
-            hint="Which element does a meet when it is multiplied by the sine?",
-        ),
-        Wrong(
-            "a rotation whose second half was computed with the first half's new elements",
-            _one_after_the_other,
-            hint="When you compute the second half, what does the name of the first half hold?",
-        ),
-        Wrong(
-            "the two halves exchanged",
-            lambda x, c, s: torch.cat(_halves(x, c, s)[::-1], -1),
-            hint="In which order are the halves joined?",
-        ),
-        Wrong(
-            "the cosine's part only",
-            lambda x, c, s: x * torch.cat([c, c], -1),
-            hint="Where does the sine enter?",
-        ),
-        Wrong(
-            "a rotation with cosines and sines exchanged",
-            lambda x, c, s: torch.cat(_halves(x, s, c), -1),
-            hint="What should come out for angle 0, where cos is 1 and sin is 0?",
-        ),
-        Wrong(
-            "the rotated first half only",
-            lambda x, c, s: _halves(x, c, s)[0],
-            hint="How wide is x, and how wide is your result?",
-        ),
-        Wrong(
-            "a second half in which a and b stand as in the first, with a plus in between",
-            _same_order,
-            hint="In the second half, which of a and b is multiplied by the cosine?",
-        ),
-        Wrong(
-            "every token rotated by the angles of token 0",
-            lambda x, c, s: torch.cat(_halves(x, c[:1], s[:1]), -1),
-            hint="Which axis of `cos` are the tokens?",
-        ),
-    ),
+    wrong="""
+torch.stack(_neighbours(x, cos, sin), -1).flatten(-2)
+    pairs of neighbours, as in Meta's own files: elements 0 and 1, 2 and 3
+    ? With 3 pairs, which element is paired with element 0?
+torch.cat(_neighbours(x, cos, sin), -1)
+    pairs of neighbours that are put back as halves
+    ? With 3 pairs, which element is paired with element 0?
+torch.stack(_halves(x, cos, sin), -1).flatten(-2)
+    pairs of halves that are put back as neighbours
+    ? Where did the second element of pair 0 come from, and where does it stand now?
+torch.cat(_halves(x, cos, -sin), -1)
+    a rotation in the other direction, by the negative angles
+    ? Which of the two has the minus sign?
+_plus_both(x, cos, sin)
+    no rotation: with plus in both, lengths change
+    ? Is each pair as long after it as before?
+_own_sine(x, cos, sin)
+    elements that are multiplied by sines and cosines of their own pair, but never meet their partner
+    ? Which element does a meet when it is multiplied by the sine?
+_one_after_the_other(x, cos, sin)
+    a rotation whose second half was computed with the first half's new elements
+    ? When you compute the second half, what does the name of the first half hold?
+torch.cat(_halves(x, cos, sin)[::-1], -1)
+    the two halves exchanged
+    ? In which order are the halves joined?
+x * torch.cat([cos, cos], -1)
+    the cosine's part only
+    ? Where does the sine enter?
+torch.cat(_halves(x, sin, cos), -1)
+    a rotation with cosines and sines exchanged
+    ? What should come out for angle 0, where cos is 1 and sin is 0?
+_halves(x, cos, sin)[0]
+    the rotated first half only
+    ? How wide is x, and how wide is your result?
+_same_order(x, cos, sin)
+    a second half in which a and b stand as in the first, with a plus in between
+    ? In the second half, which of a and b is multiplied by the cosine?
+torch.cat(_halves(x, cos[:1], sin[:1]), -1)
+    every token rotated by the angles of token 0
+    ? Which axis of `cos` are the tokens?
+""",
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
-from .rotate import rotate
+from .rotate import rotate  # noqa: F401  a wrong answer calls it
 
 
 def rotate_neighbours(x, cos, sin):
@@ -60,41 +60,27 @@ EXERCISE = FunctionExercise(
     arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
     axes="batch head token head_dim",
     fixed="head_dim pair",
-    wrong=(
-        Wrong(
-            "pairs of halves, as in the lesson",
-            rotate,
-            hint="Which element is paired with element 0 in this task?",
-        ),
-        Wrong(
-            "pairs of neighbours that are put back as halves",
-            lambda x, c, s: torch.cat(_pairs(x, c, s), -1),
-            hint="Where did the second element of pair 0 come from, and where is it in your result?",
-        ),
-        Wrong(
-            "a rotation in the other direction, by the negative angles",
-            lambda x, c, s: torch.stack(_pairs(x, c, -s), -1).flatten(-2),
-            hint="Which of the two has the minus sign?",
-        ),
-        Wrong(
-            "the two elements of each pair exchanged",
-            lambda x, c, s: torch.stack(_pairs(x, c, s)[::-1], -1).flatten(-2),
-            hint="In which order are the two stacked?",
-        ),
-        Wrong(
-            "pairs of which the second elements were made of first elements that had been rotated already",
-            lambda x, c, s: torch.stack(_in_turn(x, c, s), -1).flatten(-2),
-            hint="Does the line for b read a as it came in, or as the line before has left it?",
-        ),
-        Wrong(
-            "the rotated pairs on an axis of their own; the last axis should be head_dim again",
-            lambda x, c, s: torch.stack(_pairs(x, c, s), -1),
-            hint="Which shape did x have?",
-        ),
-        Wrong(
-            "a rotation with cosines and sines exchanged",
-            lambda x, c, s: torch.stack(_pairs(x, s, c), -1).flatten(-2),
-            hint="What should come out for angle 0, where cos is 1 and sin is 0?",
-        ),
-    ),
+    wrong="""
+rotate(x, cos, sin)
+    pairs of halves, as in the lesson
+    ? Which element is paired with element 0 in this task?
+-1 => -2
+    pairs of neighbours that are put back as halves
+    ? Where did the second element of pair 0 come from, and where is it in your result?
+torch.stack(_pairs(x, cos, -sin), -1).flatten(-2)
+    a rotation in the other direction, by the negative angles
+    ? Which of the two has the minus sign?
+torch.stack(_pairs(x, cos, sin)[::-1], -1).flatten(-2)
+    the two elements of each pair exchanged
+    ? In which order are the two stacked?
+torch.stack(_in_turn(x, cos, sin), -1).flatten(-2)
+    pairs of which the second elements were made of first elements that had been rotated already
+    ? Does the line for b read a as it came in, or as the line before has left it?
+-2 => -1
+    the rotated pairs on an axis of their own; the last axis should be head_dim again
+    ? Which shape did x have?
+torch.stack(_pairs(x, sin, cos), -1).flatten(-2)
+    a rotation with cosines and sines exchanged
+    ? What should come out for angle 0, where cos is 1 and sin is 0?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -58,52 +58,35 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_distances": 1},
-    draw_edges=lambda rng: [Case((rng.normal(4), rng.normal(4), 200, 100.0))],
+    most={"num_distances": 300},
     arguments={"query": "head_dim", "key": "head_dim"},
     axes="distance",
     fixed="head_dim",
     own_dtype=True,
-    wrong=(
-        Wrong(
-            "the score of distance 0 at every distance: if both are rotated by the same angle, nothing between them "
-            "changes",
-            lambda q, k, n, b: (q @ k).expand(n),
-            hint="How far apart do your query and your key stand?",
-        ),
-        Wrong(
-            "the scores of a query that stands before its key",
-            lambda q, k, n, b: _rotated(k, n, b) @ q,
-            hint="Which of the two has the larger position?",
-        ),
-        Wrong(
-            "the scores divided by the square root of head_dim; here they are not scaled",
-            lambda q, k, n, b: _rotated(q, n, b) @ k / len(q) ** 0.5,
-            hint="Does the task ask for a scale?",
-        ),
-        Wrong(
-            "the scores with pairs of neighbours; the pairs are the halves of the head",
-            _neighbours,
-            hint="Which element is paired with element 0?",
-        ),
-        Wrong(
-            "scores that start at distance 1",
-            lambda q, k, n, b: (_rotated(q, n + 1, b) @ k)[1:],
-            hint="What is element 0 if query and key are not rotated at all?",
-        ),
-        Wrong(
-            "the scores in reverse: the largest distance comes first",
-            lambda q, k, n, b: (_rotated(q, n, b) @ k).flip(0),
-            hint="Which distance does element 0 belong to?",
-        ),
-        Wrong(
-            "scores at all pairs of positions; one row of distances is asked for",
-            lambda q, k, n, b: _rotated(q, n, b) @ _rotated(k, n, b).T,
-            hint="Which elements of your table have the same distance?",
-        ),
-        Wrong(
-            "the products before they are added up",
-            lambda q, k, n, b: _rotated(q, n, b) * k,
-            hint="What turns the products into one score?",
-        ),
-    ),
+    wrong="""
+(query @ key).expand(num_distances)
+    the score of distance 0 at every distance: if both are rotated by the same angle, nothing between them changes
+    ? How far apart do your query and your key stand?
+_rotated(key, num_distances, base) @ query
+    the scores of a query that stands before its key
+    ? Which of the two has the larger position?
+_rotated(query, num_distances, base) @ key / len(query) ** 0.5
+    the scores divided by the square root of head_dim; here they are not scaled
+    ? Does the task ask for a scale?
+_neighbours(query, key, num_distances, base)
+    the scores with pairs of neighbours; the pairs are the halves of the head
+    ? Which element is paired with element 0?
+(_rotated(query, num_distances + 1, base) @ key)[1:]
+    scores that start at distance 1
+    ? What is element 0 if query and key are not rotated at all?
+result.flip(0)
+    the scores in reverse: the largest distance comes first
+    ? Which distance does element 0 belong to?
+_rotated(query, num_distances, base) @ _rotated(key, num_distances, base).T
+    scores at all pairs of positions; one row of distances is asked for
+    ? Which elements of your table have the same distance?
+rotated @ key => rotated * key
+    the products before they are added up
+    ? What turns the products into one score?
+""",
 )

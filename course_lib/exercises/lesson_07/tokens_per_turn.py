@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -46,37 +44,27 @@ EXERCISE = FunctionExercise(
     draw_edges=lambda rng: [Case((2, 10000.0)), Case((64, 10000.0))],
     axes="pair",
     own_dtype=True,
-    wrong=(
-        Wrong("the angles per token", _speeds, hint="Is your result large for a quick pair, or for a slow one?"),
-        Wrong(
-            "the parts of a full turn per token: the reciprocal is asked for",
-            lambda d, b: _speeds(d, b) / (2 * math.pi),
-            hint="If it takes 4 tokens, is your result 4 or 1/4?",
-        ),
-        Wrong(
-            "tokens for one radian, not for a full turn",
-            lambda d, b: 1 / _speeds(d, b),
-            hint="How many radians are a full turn?",
-        ),
-        Wrong(
-            "tokens for 360 radians: the angles are in radians, not in degrees",
-            lambda d, b: 360 / _speeds(d, b),
-            hint="In which unit is the angle per token?",
-        ),
-        Wrong(
-            "tokens for half a turn",
-            lambda d, b: math.pi / _speeds(d, b),
-            hint="Is a full turn pi or 2 pi?",
-        ),
-        Wrong(
-            "the turns of speeds that fall half as fast: base ** (-i / head_dim)",
-            lambda d, b: 2 * math.pi / _speeds(d, b) ** 0.5,
-            hint="What stands before i in the exponent?",
-        ),
-        Wrong(
-            "one number per element; there is one per pair",
-            lambda d, b: 2 * math.pi * b ** (torch.arange(d, dtype=torch.float64) / d),
-            hint="How far does i count?",
-        ),
-    ),
+    wrong="""
+_speeds(head_dim, base)
+    the angles per token
+    ? Is your result large for a quick pair, or for a slow one?
+_speeds(head_dim, base) / (2 * math.pi)
+    the parts of a full turn per token: the reciprocal is asked for
+    ? If it takes 4 tokens, is your result 4 or 1/4?
+1 / _speeds(head_dim, base)
+    tokens for one radian, not for a full turn
+    ? How many radians are a full turn?
+360 / _speeds(head_dim, base)
+    tokens for 360 radians: the angles are in radians, not in degrees
+    ? In which unit is the angle per token?
+return 2 => return 1
+    tokens for half a turn
+    ? Is a full turn pi or 2 pi?
+(2 => (1
+    the turns of speeds that fall half as fast: base ** (-i / head_dim)
+    ? What stands before i in the exponent?
+2 * math.pi * base ** (torch.arange(head_dim, dtype=torch.float64) / head_dim)
+    one number per element; there is one per pair
+    ? How far does i count?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -71,92 +71,54 @@ EXERCISE = FunctionExercise(
     axes="keys values",
     gradients=("cache", "keys", "values"),
     trained=True,
-    wrong=(
-        Wrong(
-            "the new tokens alone: the old ones are forgotten",
-            lambda c, k, v: (k, v),
-            "token-missing-from-cache",
-            "Which keys does the newest query have to see?",
-        ),
-        Wrong(
-            "the old cache: the new tokens are never kept",
-            lambda c, k, v: c,
-            "token-missing-from-cache",
-            "May a new token look at itself?",
-        ),
-        Wrong(
-            "the new tokens in front of the old ones",
-            _new_first,
-            "stale-cache",
-            "In which order do the tokens stand in the text?",
-        ),
-        Wrong(
-            "a cache of more heads: the tokens should be joined, not the heads",
-            lambda c, k, v: _joined(c, k, v, 1),
-            hint="Which axis counts the tokens?",
-        ),
-        Wrong(
-            "a cache of more samples: the tokens should be joined, not the samples",
-            lambda c, k, v: _joined(c, k, v, 0),
-            hint="Which axis counts the tokens?",
-        ),
-        Wrong(
-            "a cache whose rows got wider: the tokens should be joined, not the elements",
-            lambda c, k, v: _joined(c, k, v, 3),
-            hint="Which axis counts the tokens?",
-        ),
-        Wrong(
-            "a cache in which new keys and new values changed places",
-            lambda c, k, v: _joined(c, v, k),
-            hint="Which part of the cache holds the keys?",
-        ),
-        Wrong(
-            "the keys in place of the values",
-            lambda c, k, v: (_joined(c, k, v)[0],) * 2,
-            hint="What is the second part made of?",
-        ),
-        Wrong(
-            "a cache that drops its oldest tokens",
-            _window,
-            "token-missing-from-cache",
-            "How many tokens are there after the step?",
-        ),
-        Wrong(
-            "grown keys beside the old values",
-            lambda c, k, v: (torch.cat([c[0], k], 2), c[1]),
-            "stale-cache",
-            "What does the weight on the newest key multiply?",
-        ),
-        Wrong(
-            "grown values beside the old keys",
-            lambda c, k, v: (c[0], torch.cat([c[1], v], 2)),
-            "stale-cache",
-            "Which key does the newest query have to meet?",
-        ),
-        Wrong(
-            "the grown cache with keys and values exchanged",
-            lambda c, k, v: _joined(c, k, v)[::-1],
-            hint="Which part of the cache comes first?",
-        ),
-        Wrong(
-            "the grown keys alone; the values are part of the cache, too",
-            lambda c, k, v: _joined(c, k, v)[0],
-            hint="How many tensors does the cache hold?",
-        ),
-        Wrong(
-            "new tokens that were added twice",
-            lambda c, k, v: _joined(_joined(c, k, v), k, v),
-            hint="How many tokens are there after the step?",
-        ),
-        Wrong(
-            "the new tokens in reverse order",
-            lambda c, k, v: _joined(c, k.flip(2), v.flip(2)),
-            hint="In which order do the tokens stand in the text?",
-        ),
-        Wrong(
-            "keys and values in one tensor, one below the other",
-            lambda c, k, v: torch.cat(_joined(c, k, v), 2),
-            hint="How many tensors does the cache hold?",
-        ),
-    ),
+    wrong="""
+(keys, values)
+    the new tokens alone: the old ones are forgotten [token-missing-from-cache]
+    ? Which keys does the newest query have to see?
+cache
+    the old cache: the new tokens are never kept [token-missing-from-cache]
+    ? May a new token look at itself?
+_new_first(cache, keys, values)
+    the new tokens in front of the old ones [stale-cache]
+    ? In which order do the tokens stand in the text?
+_joined(cache, keys, values, 1)
+    a cache of more heads: the tokens should be joined, not the heads
+    ? Which axis counts the tokens?
+_joined(cache, keys, values, 0)
+    a cache of more samples: the tokens should be joined, not the samples
+    ? Which axis counts the tokens?
+_joined(cache, keys, values, 3)
+    a cache whose rows got wider: the tokens should be joined, not the elements
+    ? Which axis counts the tokens?
+_joined(cache, values, keys)
+    a cache in which new keys and new values changed places
+    ? Which part of the cache holds the keys?
+(_joined(cache, keys, values)[0],) * 2
+    the keys in place of the values
+    ? What is the second part made of?
+_window(cache, keys, values)
+    a cache that drops its oldest tokens [token-missing-from-cache]
+    ? How many tokens are there after the step?
+(torch.cat([cache[0], keys], 2), cache[1])
+    grown keys beside the old values [stale-cache]
+    ? What does the weight on the newest key multiply?
+(cache[0], torch.cat([cache[1], values], 2))
+    grown values beside the old keys [stale-cache]
+    ? Which key does the newest query have to meet?
+_joined(cache, keys, values)[::-1]
+    the grown cache with keys and values exchanged
+    ? Which part of the cache comes first?
+_joined(cache, keys, values)[0]
+    the grown keys alone; the values are part of the cache, too
+    ? How many tensors does the cache hold?
+_joined(_joined(cache, keys, values), keys, values)
+    new tokens that were added twice
+    ? How many tokens are there after the step?
+_joined(cache, keys.flip(2), values.flip(2))
+    the new tokens in reverse order
+    ? In which order do the tokens stand in the text?
+torch.cat(_joined(cache, keys, values), 2)
+    keys and values in one tensor, one below the other
+    ? How many tensors does the cache hold?
+""",
 )

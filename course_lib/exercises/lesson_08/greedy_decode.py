@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -77,7 +77,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
 def _draw_long(rng: InputGenerator) -> list[Case]:
     """Draw a long text after which token 0 is chosen: it is a token like any other."""
     words = 2 * (5 + rng.integer(3))
-    table = rng.normal(words, words, words)
+    table = rng.normal(words, words, words, std=1e-4)  # close to each other
     table[:, ::2, 0] += 9.0
     tokens = torch.tensor([[rng.integer(words - 1) for _ in range(40)] for _ in range(1 + rng.integer(2))])
     tokens[:, 0] += tokens.sum(dim=1) % 2
@@ -105,51 +105,33 @@ EXERCISE = FunctionExercise(
     draw_edges=_draw_long,
     arguments={"tokens": "batch token"},
     axes="batch token",
-    wrong=(
-        Wrong(
-            "tokens that were all chosen after the prompt: the model never read what it wrote",
-            _all_at_once,
-            hint="What does the model read in the second round of the loop?",
-        ),
-        Wrong(
-            "tokens that were chosen by the first token's logits",
-            lambda m, t, n: _decode(m, t, n, lambda x: x[:, 0].argmax(-1)),
-            hint="Which token's logits speak about what comes after the text?",
-        ),
-        Wrong(
-            "tokens that were chosen after the last token alone; the rest of the text was not read",
-            lambda m, t, n: _decode(m, t, n, _last, 1),
-            hint="Without a cache, what must the model read in each round?",
-        ),
-        Wrong(
-            "tokens that were chosen after the newest token alone, from the second round on",
-            _forgets,
-            hint="Without a cache, what must the model read in each round?",
-        ),
-        Wrong(
-            "the least likely tokens",
-            lambda m, t, n: _decode(m, t, n, lambda x: x[:, -1].argmin(-1)),
-            hint="Does a large logit mean likely or unlikely?",
-        ),
-        Wrong(
-            "the new tokens in front of the prompt",
-            _in_front,
-            hint="Which of the two comes first in the list that you join?",
-        ),
-        Wrong(
-            "the new tokens without the prompt",
-            lambda m, t, n: greedy_decode(m, t, n)[:, t.shape[1] :],
-            hint="How many tokens should be returned?",
-        ),
-        Wrong(
-            "one new token too few",
-            lambda m, t, n: greedy_decode(m, t, n - 1),
-            hint="How often does your loop run?",
-        ),
-        Wrong(
-            "one new token too many",
-            lambda m, t, n: greedy_decode(m, t, n + 1),
-            hint="How often does your loop run?",
-        ),
-    ),
+    wrong="""
+_all_at_once(model, tokens, num_new)
+    tokens that were all chosen after the prompt: the model never read what it wrote
+    ? What does the model read in the second round of the loop?
+1] => 0]
+    tokens that were chosen by the first token's logits
+    ? Which token's logits speak about what comes after the text?
+_decode(model, tokens, num_new, _last, 1)
+    tokens that were chosen after the last token alone; the rest of the text was not read
+    ? Without a cache, what must the model read in each round?
+_forgets(model, tokens, num_new)
+    tokens that were chosen after the newest token alone, from the second round on
+    ? Without a cache, what must the model read in each round?
+model(tokens)[:, -1].argmax => model(tokens)[:, -1].argmin
+    the least likely tokens
+    ? Does a large logit mean likely or unlikely?
+_in_front(model, tokens, num_new)
+    the new tokens in front of the prompt
+    ? Which of the two comes first in the list that you join?
+result[:, tokens.shape[1]:]
+    the new tokens without the prompt
+    ? How many tokens should be returned?
+right(model, tokens, num_new - 1)
+    one new token too few
+    ? How often does your loop run?
+right(model, tokens, num_new + 1)
+    one new token too many
+    ? How often does your loop run?
+""",
 )

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from course_lib.exercises.exercise import Wrong
 from course_lib.exercises.lesson_07.rotary_table import rotary_table
 from course_lib.exercises.lesson_07.rotate import rotate
-from course_lib.exercises.lesson_07.rotate_neighbours import rotate_neighbours
+from course_lib.exercises.lesson_07.rotate_neighbours import rotate_neighbours  # noqa: F401  a wrong answer calls it
 from course_lib.exercises.module_exercise import ModuleExercise
 
 CACHE = """\
@@ -76,92 +73,6 @@ class MyLlamaAttention(nn.Module):
         return self.out_proj(context.view(queries.shape).transpose(1, 2).flatten(2))
 
 
-class _Variant(MyLlamaAttention):
-    """The formula with parts that a mistake replaces."""
-
-    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-        return rotate(queries, cos, sin), rotate(keys, cos, sin), values
-
-    def cached(self, keys: Tensor, values: Tensor, cache: Any) -> tuple[Tensor, Tensor]:
-        return (keys, values) if cache is None else cache(keys, values)
-
-    def start(self, cache: Any) -> int:
-        return 0 if cache is None else cache.length
-
-    def shared(self, x: Tensor, group: int) -> Tensor:
-        return x.repeat_interleave(group, dim=1)
-
-    def mixed(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        group = queries.shape[1] // self.num_kv_heads
-        scores = queries @ self.shared(keys, group).mT
-        return self.weights(scores) @ self.shared(values, group)
-
-    def weights(self, scores: Tensor) -> Tensor:
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.shape[-1] - scores.shape[-2])
-        return (scores * self.head_dim**-0.5).masked_fill(later, -torch.inf).softmax(-1)
-
-    def forward(self, x: Tensor, positions: Any = None, keep: Any = None, cache: Any = None) -> Tensor:
-        projected = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        split = (one.unflatten(2, (-1, self.head_dim)).transpose(1, 2) for one in projected)
-        at = slice(self.start(cache), self.start(cache) + x.shape[1])
-        queries, keys, values = self.rotated(*split, self.cos[at], self.sin[at])
-        keys, values = self.cached(keys, values, cache)
-        return self.out_proj(self.mixed(queries, keys, values).transpose(1, 2).flatten(2))
-
-
-class _NotRotated(_Variant):
-    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-        return queries, keys, values
-
-
-class _QueriesOnly(_Variant):
-    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-        return rotate(queries, cos, sin), keys, values
-
-
-class _KeysOnly(_Variant):
-    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-        return queries, rotate(keys, cos, sin), values
-
-
-class _ValuesToo(_Variant):
-    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-        return rotate(queries, cos, sin), rotate(keys, cos, sin), rotate(values, cos, sin)
-
-
-class _Neighbours(_Variant):
-    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
-        return rotate_neighbours(queries, cos, sin), rotate_neighbours(keys, cos, sin), values
-
-
-class _Tiled(_Variant):
-    def shared(self, x: Tensor, group: int) -> Tensor:
-        return x.repeat(1, group, 1, 1)
-
-
-class _Forgets(_Variant):
-    def cached(self, keys: Tensor, values: Tensor, cache: Any) -> tuple[Tensor, Tensor]:
-        super().cached(keys, values, cache)
-        return keys, values
-
-
-class _FoldedByToken(_Variant):
-    def mixed(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        rows = queries.transpose(1, 2).reshape(len(queries), self.num_kv_heads, -1, self.head_dim)
-        weights = self.weights((rows @ keys.mT).view(*queries.shape[:3], -1))
-        return (weights.view(*rows.shape[:3], -1) @ values).view(queries.shape)
-
-
-class _OneBase(_Variant):
-    def __init__(self, d_in: int, d_out: int, num_heads: int, num_kv_heads: int, base: float = 10000.0) -> None:
-        super().__init__(d_in, d_out, num_heads, num_kv_heads)
-
-
-class _Restarts(_Variant):
-    def start(self, cache: Any) -> int:
-        return 0
-
-
 EXERCISE = ModuleExercise(
     MyLlamaAttention,
     title="Llama's attention",
@@ -183,44 +94,33 @@ EXERCISE = ModuleExercise(
     kv_heads="any",
     even_head_dim=True,
     cache=(CACHE, "Cache"),
-    wrong=(
-        Wrong("attention without any rotation", _NotRotated, "rotary-unused"),
-        Wrong(
-            "attention in which only the queries are rotated",
-            _QueriesOnly,
-            hint="A score should depend on the distance. Which two angles are subtracted from each other?",
-        ),
-        Wrong(
-            "attention in which only the keys are rotated",
-            _KeysOnly,
-            hint="A score should depend on the distance. Which two angles are subtracted from each other?",
-        ),
-        Wrong("attention whose values are rotated, too", _ValuesToo, "rotary-on-values"),
-        Wrong(
-            "attention that rotates pairs of neighbours; here the pairs are halves",
-            _Neighbours,
-            hint="Which element is paired with element 0?",
-        ),
-        Wrong("attention whose kv heads are dealt out in turn, 0, 1, 0, 1", _Tiled, "kv-heads-tiled"),
-        Wrong(
-            "attention whose queries are folded token by token, so that rows of different heads change places",
-            _FoldedByToken,
-            hint="Which axis comes right after the batch when you fold: heads or tokens?",
-        ),
-        Wrong(
-            "attention that rotates with base 10000, whatever the argument says",
-            _OneBase,
-            hint="Which of the arguments decides how fast the pairs rotate, and where do you use it?",
-        ),
-        Wrong(
-            "attention that forgets the pieces before",
-            _Forgets,
-            hint="What does the cache return, and which keys and values do you go on with?",
-        ),
-        Wrong(
-            "attention whose positions start at 0 with each piece",
-            _Restarts,
-            hint="How many tokens does the cache hold when a new one arrives?",
-        ),
-    ),
+    wrong="""
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => pass
+    attention without any rotation [rotary-unused]
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries = rotate(queries, cos, sin)
+    attention in which only the queries are rotated
+    ? A score should depend on the distance. Which two angles are subtracted from each other?
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => keys = rotate(keys, cos, sin)
+    attention in which only the keys are rotated
+    ? A score should depend on the distance. Which two angles are subtracted from each other?
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys, values = (rotate(x, cos, sin) for x in (queries, keys, values))
+    attention whose values are rotated, too [rotary-on-values]
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys = (rotate_neighbours(x, cos, sin) for x in (queries, keys))
+    attention that rotates pairs of neighbours; here the pairs are halves
+    ? Which element is paired with element 0?
+folded = queries. => queries = queries.unflatten(1, (-1, self.num_kv_heads)).transpose(1, 2).flatten(1, 2); folded = queries. && context.view(queries.shape) => context.view(queries.shape).unflatten(1, (self.num_kv_heads, -1)).transpose(1, 2).flatten(1, 2)
+    attention whose kv heads are dealt out in turn, 0, 1, 0, 1 [kv-heads-tiled]
+folded = queries.reshape => folded = queries.transpose(1, 2).reshape
+    attention whose queries are folded token by token, so that rows of different heads change places
+    ? Which axis comes right after the batch when you fold: heads or tokens?
+(max_len, self.head_dim, base) => (max_len, self.head_dim, 10000.0)
+    attention that rotates with base 10000, whatever the argument says
+    ? Which of the arguments decides how fast the pairs rotate, and where do you use it?
+keys, values = cache(keys, values) => cache(keys, values)
+    attention that forgets the pieces before
+    ? What does the cache return, and which keys and values do you go on with?
+0 if cache is None else cache.length => 0
+    attention whose positions start at 0 with each piece
+    ? How many tokens does the cache hold when a new one arrives?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -44,40 +44,28 @@ EXERCISE = FunctionExercise(
         "`lengths[:, None] + torch.arange(num_new)`.",
     ),
     draw=_draw,
-    least={"num_new": 1},
-    draw_edges=lambda rng: [Case((torch.arange(17) + 3, 20))],
+    least={"lengths": 0, "num_new": 1},
+    most={"lengths": 100_000, "num_new": 300},
     arguments={"lengths": "batch"},
     axes="batch new",
-    wrong=(
-        Wrong(
-            "positions that start at the last word of each sentence, not behind it",
-            lambda n, new: n[:, None] + torch.arange(new) - 1,
-            hint="A sentence of four words has positions 0 to 3. Where is the next word?",
-        ),
-        Wrong(
-            "positions one too large",
-            lambda n, new: n[:, None] + torch.arange(new) + 1,
-            hint="A sentence of four words has positions 0 to 3. Where is the next word?",
-        ),
-        Wrong(
-            "positions that start at 0 in each step, as if there were no cache",
-            lambda n, new: _grid(n, 0, new),
-            hint="How many words are there before the new one?",
-        ),
-        Wrong(
-            "the positions of the longest sentence for all of them",
-            lambda n, new: _grid(n, int(n.max()), new),
-            hint="Is padding counted as a word?",
-        ),
-        Wrong(
-            "the same position for all new tokens of a sentence",
-            lambda n, new: n[:, None].expand(-1, new),
-            hint="Do two words of a sentence share a position?",
-        ),
-        Wrong(
-            "(new, batch): a row should be one sentence",
-            lambda n, new: (n[:, None] + torch.arange(new)).T,
-            hint="Which of the two is a column in your sum?",
-        ),
-    ),
+    wrong="""
+lengths[:, None] + torch.arange(num_new) - 1
+    positions that start at the last word of each sentence, not behind it
+    ? A sentence of four words has positions 0 to 3. Where is the next word?
+lengths[:, None] + torch.arange(num_new) + 1
+    positions one too large
+    ? A sentence of four words has positions 0 to 3. Where is the next word?
+_grid(lengths, 0, num_new)
+    positions that start at 0 in each step, as if there were no cache
+    ? How many words are there before the new one?
+_grid(lengths, int(lengths.max()), num_new)
+    the positions of the longest sentence for all of them
+    ? Is padding counted as a word?
+lengths[:, None].expand(-1, num_new)
+    the same position for all new tokens of a sentence
+    ? Do two words of a sentence share a position?
+result.T
+    (new, batch): a row should be one sentence
+    ? Which of the two is a column in your sum?
+""",
 )

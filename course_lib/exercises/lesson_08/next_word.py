@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -31,36 +31,24 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"logits": "batch token vocabulary"},
     axes="batch",
-    wrong=(
-        Wrong(
-            "the word after the first token",
-            lambda x: x[:, 0].argmax(-1),
-            hint="Which token has seen the whole text?",
-        ),
-        Wrong(
-            "the words after all tokens; only the last one's is asked for",
-            lambda x: x.argmax(-1),
-            hint="Which of these words is new?",
-        ),
-        Wrong(
-            "the index of a token, not of a word",
-            lambda x: x.argmax(1)[:, -1],
-            hint="Along which axis are the words of the vocabulary?",
-        ),
-        Wrong(
-            "the least likely word",
-            lambda x: x[:, -1].argmin(-1),
-            hint="Does a large logit mean likely or unlikely?",
-        ),
-        Wrong(
-            "the largest logits, not the ids of their words",
-            lambda x: x[:, -1].amax(-1),
-            hint="Do you want the largest number, or where it is?",
-        ),
-        Wrong(
-            "the ids with an axis of size 1; one id per sample is asked for",
-            lambda x: x[:, -1:].argmax(-1),
-            hint="What is the difference between `logits[:, -1]` and `logits[:, -1:]`?",
-        ),
-    ),
+    wrong="""
+1] => 0]
+    the word after the first token
+    ? Which token has seen the whole text?
+:, -1 => :
+    the words after all tokens; only the last one's is asked for
+    ? Which of these words is new?
+logits.argmax(1)[:, -1]
+    the index of a token, not of a word
+    ? Along which axis are the words of the vocabulary?
+logits[:, -1].argmin(-1)
+    the least likely word
+    ? Does a large logit mean likely or unlikely?
+logits[:, -1].amax(-1)
+    the largest logits, not the ids of their words
+    ? Do you want the largest number, or where it is?
+logits[:, -1:].argmax(-1)
+    the ids with an axis of size 1; one id per sample is asked for
+    ? What is the difference between `logits[:, -1]` and `logits[:, -1:]`?
+""",
 )

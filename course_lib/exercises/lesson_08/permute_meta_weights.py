@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -66,46 +66,34 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_heads": 1},
-    draw_edges=lambda rng: [Case((rng.normal(8, 8), 2))],
+    draw_edges=lambda rng: [Case((rng.normal(8, 8), 2)), Case((rng.normal(6, 5), 3))],
     arguments={"weight": "row d_in"},
     axes="row d_in",
     fixed="row",
-    wrong=(
-        Wrong("the weight as it was", lambda w, n: w, hint="With 3 pairs, which old row belongs in row 1?"),
-        Wrong(
-            "the way back, from halves to neighbours",
-            _to_neighbours,
-            hint="Which layout does the file have, and which one do you need?",
-        ),
-        Wrong(
-            "halves of the whole matrix: each head has halves of its own",
-            _halves_of_all,
-            hint="Which rows of your result belong to head 0? Did they before?",
-        ),
-        Wrong(
-            "the second elements of the pairs before the first ones",
-            _second_first,
-            hint="Which old row belongs in row 0 of a head?",
-        ),
-        Wrong(
-            "a weight cut as if the heads lay side by side within each pair",
-            _heads_inside,
-            hint="In which order do heads, pairs and the two rows of a pair lie in the file?",
-        ),
-        Wrong(
-            "columns that changed places instead of rows",
-            _columns,
-            hint="Which axis of the weight are the elements of a query?",
-        ),
-        Wrong(
-            "the rows of the heads on an axis of their own; join them to (head * head_dim, d_in)",
-            lambda w, n: permute_meta_weights(w, n).view(n, -1, w.shape[1]),
-            hint="Which shape did the weight have?",
-        ),
-        Wrong(
-            "each head with its rows in reverse order",
-            lambda w, n: w.view(n, -1, w.shape[1]).flip(1).reshape(w.shape),
-            hint="With 3 pairs, which old rows belong in rows 0, 1 and 2?",
-        ),
-    ),
+    wrong="""
+(1 => (2
+    the weight as it was
+    ? With 3 pairs, which old row belongs in row 1?
+_to_neighbours(weight, num_heads)
+    the way back, from halves to neighbours
+    ? Which layout does the file have, and which one do you need?
+_halves_of_all(weight, num_heads)
+    halves of the whole matrix: each head has halves of its own
+    ? Which rows of your result belong to head 0? Did they before?
+_second_first(weight, num_heads)
+    the second elements of the pairs before the first ones
+    ? Which old row belongs in row 0 of a head?
+_heads_inside(weight, num_heads)
+    a weight cut as if the heads lay side by side within each pair
+    ? In which order do heads, pairs and the two rows of a pair lie in the file?
+_columns(weight, num_heads)
+    columns that changed places instead of rows
+    ? Which axis of the weight are the elements of a query?
+result.view(num_heads, -1, weight.shape[1])
+    the rows of the heads on an axis of their own; join them to (head * head_dim, d_in)
+    ? Which shape did the weight have?
+weight.view(num_heads, -1, weight.shape[1]).flip(1).reshape(weight.shape)
+    each head with its rows in reverse order
+    ? With 3 pairs, which old rows belong in rows 0, 1 and 2?
+""",
 )

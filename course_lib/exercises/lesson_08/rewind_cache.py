@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -60,37 +60,27 @@ EXERCISE = FunctionExercise(
     arguments={"cache": "batch kv_head cached head_dim"},
     axes="keys values",
     fixed="cached",
-    wrong=(
-        Wrong(
-            "an empty cache where no token is rejected: `[:-0]` is `[:0]`",
-            lambda c, n: _both(c, slice(None, -n)),
-            hint="What is `-rejected` if rejected is 0?",
-        ),
-        Wrong(
-            "the cache without its oldest tokens",
-            lambda c, n: _both(c, slice(n, None)),
-            hint="Which tokens were guessed: the first or the last?",
-        ),
-        Wrong(
-            "as many tokens as were rejected",
-            lambda c, n: _both(c, slice(None, n)),
-            hint="Does `rejected` count what is kept or what goes?",
-        ),
-        Wrong(
-            "the rejected tokens",
-            lambda c, n: _both(c, slice(c[0].shape[2] - n, None)),
-            hint="Which tokens should be left?",
-        ),
-        Wrong("the cache as it was", lambda c, n: c, "stale-cache", "What would the next token see?"),
-        Wrong(
-            "rejected tokens that were set to 0 and are still there",
-            _zeros,
-            hint="Which weight does a key of zeros get from softmax?",
-        ),
-        Wrong(
-            "a cache without some of its heads: tokens are rejected, not heads",
-            lambda c, n: _both(c, slice(None, max(c[0].shape[1] - n, 0)), 1),
-            hint="Which axis counts the tokens?",
-        ),
-    ),
+    wrong="""
+_both(cache, slice(None, -rejected))
+    an empty cache where no token is rejected: `[:-0]` is `[:0]`
+    ? What is `-rejected` if rejected is 0?
+_both(cache, slice(rejected, None))
+    the cache without its oldest tokens
+    ? Which tokens were guessed: the first or the last?
+keys.shape[2] - rejected => rejected
+    as many tokens as were rejected
+    ? Does `rejected` count what is kept or what goes?
+_both(cache, slice(cache[0].shape[2] - rejected, None))
+    the rejected tokens
+    ? Which tokens should be left?
+cache
+    the cache as it was [stale-cache]
+    ? What would the next token see?
+_zeros(cache, rejected)
+    rejected tokens that were set to 0 and are still there
+    ? Which weight does a key of zeros get from softmax?
+_both(cache, slice(None, max(cache[0].shape[1] - rejected, 0)), 1)
+    a cache without some of its heads: tokens are rejected, not heads
+    ? Which axis counts the tokens?
+""",
 )

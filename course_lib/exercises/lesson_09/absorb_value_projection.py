@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -52,46 +50,30 @@ EXERCISE = FunctionExercise(
     ],
     arguments={"value_up": "head*value_dim latent", "out_weight": "d_model head*value_dim"},
     axes="d_model head*latent",
-    wrong=(
-        Wrong(
-            "the product of the whole matrices, which sums over the heads",
-            lambda v, o, h: o @ v,
-            hint="Does each head have its own mix of latents?",
-        ),
-        Wrong(
-            "the sum over the heads, repeated",
-            lambda v, o, h: (o @ v).repeat(1, h),
-            hint="Which columns of `out_weight` belong to head 0?",
-        ),
-        Wrong(
-            "the heads stacked below each other",
-            lambda v, o, h: torch.cat([a @ b for a, b in zip(o.chunk(h, 1), v.chunk(h), strict=True)]),
-            hint="Along which axis do the mixes stand side by side?",
-        ),
-        Wrong(
-            "the heads on an axis of their own",
-            lambda v, o, h: torch.stack([a @ b for a, b in zip(o.chunk(h, 1), v.chunk(h), strict=True)]),
-            hint="How many axes has the matrix that is asked for?",
-        ),
-        Wrong(
-            "columns whose order is latent by latent, not head by head",
-            lambda v, o, h: torch.stack([a @ b for a, b in zip(o.chunk(h, 1), v.chunk(h), strict=True)], -1).flatten(1),
-            hint="Which numbers of the mixes come first: all of head 0, or the first of every head?",
-        ),
-        Wrong(
-            "the transposed matrix",
-            lambda v, o, h: torch.cat([a @ b for a, b in zip(o.chunk(h, 1), v.chunk(h), strict=True)], 1).T,
-            hint="In which order does the first line give the axes?",
-        ),
-        Wrong(
-            "the rows of value_up dealt out to the heads in turn",
-            lambda v, o, h: torch.cat([a @ v[i::h] for i, a in enumerate(o.chunk(h, 1))], 1),
-            hint="Rows 0 to value_dim - 1 of `value_up` all belong to head 0.",
-        ),
-        Wrong(
-            "the heads matched the wrong way round: the last columns with the first rows",
-            lambda v, o, h: torch.cat([a @ b for a, b in zip(o.chunk(h, 1), v.chunk(h)[::-1], strict=True)], 1),
-            hint="Which columns of `out_weight` meet the context of head 0?",
-        ),
-    ),
+    wrong="""
+out_weight @ value_up
+    the product of the whole matrices, which sums over the heads
+    ? Does each head have its own mix of latents?
+(out_weight @ value_up).repeat(1, num_heads)
+    the sum over the heads, repeated
+    ? Which columns of `out_weight` belong to head 0?
+torch.cat([a @ b for a, b in zip(out_weight.chunk(num_heads, 1), value_up.chunk(num_heads), strict=True)])
+    the heads stacked below each other
+    ? Along which axis do the mixes stand side by side?
+torch.stack([a @ b for a, b in zip(out_weight.chunk(num_heads, 1), value_up.chunk(num_heads), strict=True)])
+    the heads on an axis of their own
+    ? How many axes has the matrix that is asked for?
+torch.stack([a @ b for a, b in zip(out_weight.chunk(num_heads, 1), value_up.chunk(num_heads), strict=True)], -1).flatten(1)
+    columns whose order is latent by latent, not head by head
+    ? Which numbers of the mixes come first: all of head 0, or the first of every head?
+result.T
+    the transposed matrix
+    ? In which order does the first line give the axes?
+torch.cat([a @ value_up[i::num_heads] for i, a in enumerate(out_weight.chunk(num_heads, 1))], 1)
+    the rows of value_up dealt out to the heads in turn
+    ? Rows 0 to value_dim - 1 of `value_up` all belong to head 0.
+torch.cat([a @ b for a, b in zip(out_weight.chunk(num_heads, 1), value_up.chunk(num_heads)[::-1], strict=True)], 1)
+    the heads matched the wrong way round: the last columns with the first rows
+    ? Which columns of `out_weight` meet the context of head 0?
+""",
 )

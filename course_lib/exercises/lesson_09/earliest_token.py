@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -46,47 +46,31 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"position": 0, "window": 1},
-    wrong=(
-        Wrong(
-            "layers that reach `window` tokens back: the query's own token is counted as one of the others",
-            lambda p, w, layers: 0 if "G" in layers else max(0, p - len(layers) * w),
-            "window-off-by-one",
-            hint="How far back does a layer with window=1 reach?",
-        ),
-        Wrong(
-            "the reach of the last layer alone",
-            lambda p, w, layers: 0 if layers[-1] == "G" else max(0, p - w + 1),
-            hint="What did the layer below put into the tokens that this one sees?",
-        ),
-        Wrong(
-            "the reach of a single layer",
-            lambda p, w, layers: 0 if "G" in layers else max(0, p - w + 1),
-            hint="What did the layer below put into the tokens that this one sees?",
-        ),
-        Wrong(
-            "global layers skipped",
-            lambda p, w, layers: max(0, p - layers.count("L") * (w - 1)),
-            hint="Which token does a global layer reach?",
-        ),
-        Wrong(
-            "global layers taken for local ones",
-            lambda p, w, layers: max(0, p - len(layers) * (w - 1)),
-            hint="Which token does a global layer reach?",
-        ),
-        Wrong(
-            "a position before the first token",
-            lambda p, w, layers: 0 if "G" in layers else p - len(layers) * (w - 1),
-            hint="What is the smallest position that there is?",
-        ),
-        Wrong(
-            "how many tokens it reaches back, not where that is",
-            lambda p, w, layers: p - earliest_token(p, w, layers),
-            hint="Is a distance asked for, or a position?",
-        ),
-        Wrong(
-            "the reach of the global layers that are first or last, not of one in between",
-            lambda p, w, layers: 0 if "G" in (layers[0], layers[-1]) else max(0, p - len(layers) * (w - 1)),
-            hint="Which token does a global layer reach, wherever it is?",
-        ),
-    ),
+    most={"position": 100_000},
+    wrong="""
+1 => 0
+    layers that reach `window` tokens back: the query's own token is counted as one of the others [window-off-by-one]
+    ? How far back does a layer with window=1 reach?
+0 if layers[-1] == 'G' else max(0, position - window + 1)
+    the reach of the last layer alone
+    ? What did the layer below put into the tokens that this one sees?
+0 if 'G' in layers else max(0, position - window + 1)
+    the reach of a single layer
+    ? What did the layer below put into the tokens that this one sees?
+max(0, position - layers.count('L') * (window - 1))
+    global layers skipped
+    ? Which token does a global layer reach?
+"G" in layers => 'G' > layers
+    global layers taken for local ones
+    ? Which token does a global layer reach?
+0 if 'G' in layers else position - len(layers) * (window - 1)
+    a position before the first token
+    ? What is the smallest position that there is?
+position - result
+    how many tokens it reaches back, not where that is
+    ? Is a distance asked for, or a position?
+0 if 'G' in (layers[0], layers[-1]) else max(0, position - len(layers) * (window - 1))
+    the reach of the global layers that are first or last, not of one in between
+    ? Which token does a global layer reach, wherever it is?
+""",
 )

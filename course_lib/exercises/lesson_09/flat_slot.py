@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -15,7 +15,7 @@ def flat_slot(position, block_table, block_size):  # int, list of ints, int -> i
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for count, size in [*rng.size_rows(3, 2, 3, 8), (6, 1)]:
-        table = rng.shuffled(range(1, 3 * count))[:count]
+        table = rng.shuffled([0, *rng.sizes(count - 1, 1, 3 * count - 1)])
         if table == sorted(table):
             table.reverse()
         cases += [Case((position, table, size)) for position in range(count * size)]
@@ -39,46 +39,30 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"position": 0},
-    wrong=(
-        Wrong(
-            "the position itself, as in a cache without blocks",
-            lambda p, table, size: p,
-            hint="What is the block table for?",
-        ),
-        Wrong(
-            "the entry of the block table alone",
-            lambda p, table, size: table[p // size],
-            hint="How many slots are in front of that block, and how many in front of the token within it?",
-        ),
-        Wrong(
-            "the first slot of the token's block",
-            lambda p, table, size: table[p // size] * size,
-            hint="Where is the token within its block?",
-        ),
-        Wrong(
-            "the slot within the block",
-            lambda p, table, size: p % size,
-            hint="How many slots of the memory are in front of the block?",
-        ),
-        Wrong(
-            "the block's number added to the slot: a block is not one slot wide",
-            lambda p, table, size: table[p // size] + p % size,
-            hint="How many slots has a block?",
-        ),
-        Wrong(
-            "the position counted from the first slot of its block",
-            lambda p, table, size: table[p // size] * size + p,
-            hint="Where is the token within its block?",
-        ),
-        Wrong(
-            "tokens dealt out to the blocks in turn",
-            lambda p, table, size: table[p % len(table)] * size + p // len(table),
-            hint="Are tokens 0 and 1 in the same block?",
-        ),
-        Wrong(
-            "block and slot as a pair",
-            lambda p, table, size: (table[p // size], p % size),
-            hint="How many slots of the memory are in front of the block?",
-        ),
-    ),
+    wrong="""
+position
+    the position itself, as in a cache without blocks
+    ? What is the block table for?
+block_table[position // block_size]
+    the entry of the block table alone
+    ? How many slots are in front of that block, and how many in front of the token within it?
+position % => block_size %
+    the first slot of the token's block
+    ? Where is the token within its block?
+position % block_size
+    the slot within the block
+    ? How many slots of the memory are in front of the block?
+block * block_size => block
+    the block's number added to the slot: a block is not one slot wide
+    ? How many slots has a block?
+position % block_size => position
+    the position counted from the first slot of its block
+    ? Where is the token within its block?
+block_table[position % len(block_table)] * block_size + position // len(block_table)
+    tokens dealt out to the blocks in turn
+    ? Are tokens 0 and 1 in the same block?
+(block_table[position // block_size], position % block_size)
+    block and slot as a pair
+    ? How many slots of the memory are in front of the block?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -46,36 +46,24 @@ EXERCISE = FunctionExercise(
     arguments={"memory": "block slot width"},
     axes="token width",
     fixed="block slot",
-    wrong=(
-        Wrong(
-            "the first blocks of the memory, whoever they belong to",
-            lambda m, t, n: m.flatten(0, 1)[:n],
-            hint="Which blocks are those of this sequence?",
-        ),
-        Wrong(
-            "the right blocks in the order of the memory, not of the sequence",
-            lambda m, t, n: m[sorted(t)].flatten(0, 1)[:n],
-            hint="Which block holds the first tokens?",
-        ),
-        Wrong(
-            "all slots of the blocks, filled or not",
-            lambda m, t, n: m[t].flatten(0, 1),
-            hint="How many tokens are in the last block?",
-        ),
-        Wrong(
-            "the slots of the blocks taken in turn: first all slots 0, then all slots 1",
-            lambda m, t, n: m[t].transpose(0, 1).flatten(0, 1)[:n],
-            hint="Which two tokens are neighbours in the memory?",
-        ),
-        Wrong(
-            "the last `length` slots in place of the first",
-            lambda m, t, n: m[t].flatten(0, 1)[-n:],
-            hint="At which end are the slots that are not filled?",
-        ),
-        Wrong(
-            "one block too few",
-            lambda m, t, n: m[t[:-1]].flatten(0, 1),
-            hint="Where are the last tokens?",
-        ),
-    ),
+    wrong="""
+own_blocks. => memory.
+    the first blocks of the memory, whoever they belong to
+    ? Which blocks are those of this sequence?
+memory[sorted(block_table)].flatten(0, 1)[:length]
+    the right blocks in the order of the memory, not of the sequence
+    ? Which block holds the first tokens?
+memory[block_table].flatten(0, 1)
+    all slots of the blocks, filled or not
+    ? How many tokens are in the last block?
+memory[block_table].transpose(0, 1).flatten(0, 1)[:length]
+    the slots of the blocks taken in turn: first all slots 0, then all slots 1
+    ? Which two tokens are neighbours in the memory?
+memory[block_table].flatten(0, 1)[-length:]
+    the last `length` slots in place of the first
+    ? At which end are the slots that are not filled?
+memory[block_table[:-1]].flatten(0, 1)
+    one block too few
+    ? Where are the last tokens?
+""",
 )

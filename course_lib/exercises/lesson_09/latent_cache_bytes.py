@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -43,46 +43,30 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_tokens": 1, "num_layers": 1, "num_heads": 1, "latent_dim": 1, "rotary_dim": 1},
-    wrong=(
-        Wrong(
-            "a latent vector and a rotary key for each head",
-            lambda t, n, h, latent, rotary, size: t * n * h * (latent + rotary) * size,
-            hint="How many heads share one latent vector?",
-        ),
-        Wrong(
-            "a rotary key for each head",
-            lambda t, n, h, latent, rotary, size: t * n * (latent + h * rotary) * size,
-            hint="How many heads share one rotary key?",
-        ),
-        Wrong(
-            "two latent vectors per token, one for the keys and one for the values",
-            lambda t, n, h, latent, rotary, size: 2 * t * n * (latent + rotary) * size,
-            hint="From what are the values made?",
-        ),
-        Wrong(
-            "two latent vectors and one rotary key",
-            lambda t, n, h, latent, rotary, size: t * n * (2 * latent + rotary) * size,
-            hint="From what are the values made?",
-        ),
-        Wrong(
-            "the latent vectors without the rotary keys",
-            lambda t, n, h, latent, rotary, size: t * n * latent * size,
-            hint="Can the key with its position be made from the latent vector?",
-        ),
-        Wrong(
-            "the number of elements, not of bytes",
-            lambda t, n, h, latent, rotary, size: t * n * (latent + rotary),
-            hint="How many bytes has an element?",
-        ),
-        Wrong(
-            "the cache of a single layer",
-            lambda t, n, h, latent, rotary, size: t * (latent + rotary) * size,
-            hint="Does every layer keep its own?",
-        ),
-        Wrong(
-            "the cost of one token",
-            lambda t, n, h, latent, rotary, size: n * (latent + rotary) * size,
-            hint="How many tokens are kept?",
-        ),
-    ),
+    wrong="""
+num_tokens * num_layers * num_heads * (latent_dim + rotary_dim) * bytes_per_number
+    a latent vector and a rotary key for each head
+    ? How many heads share one latent vector?
+num_tokens * num_layers * (latent_dim + num_heads * rotary_dim) * bytes_per_number
+    a rotary key for each head
+    ? How many heads share one rotary key?
+2 * num_tokens * num_layers * (latent_dim + rotary_dim) * bytes_per_number
+    two latent vectors per token, one for the keys and one for the values
+    ? From what are the values made?
+num_tokens * num_layers * (2 * latent_dim + rotary_dim) * bytes_per_number
+    two latent vectors and one rotary key
+    ? From what are the values made?
+numbers_per_token * => latent_dim *
+    the latent vectors without the rotary keys
+    ? Can the key with its position be made from the latent vector?
+num_tokens * num_layers * (latent_dim + rotary_dim)
+    the number of elements, not of bytes
+    ? How many bytes has an element?
+num_tokens * num_layers => num_tokens
+    the cache of a single layer
+    ? Does every layer keep its own?
+num_tokens * num_layers => num_layers
+    the cost of one token
+    ? How many tokens are kept?
+""",
 )

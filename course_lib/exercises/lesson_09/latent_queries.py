@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -40,36 +40,24 @@ EXERCISE = FunctionExercise(
     draw_edges=lambda rng: [Case((rng.normal(1, 3, 4), rng.normal(4, 5)))],
     arguments={"queries": "head query head_dim", "key_up": "head*head_dim latent"},
     axes="head query latent",
-    wrong=(
-        Wrong(
-            "the rows of key_up dealt out to the heads in turn",
-            lambda q, w: q @ w.view(q.shape[2], q.shape[0], -1).transpose(0, 1),
-            hint="Rows 0 to head_dim - 1 of `key_up` all belong to head 0. Which of the two is the outer axis?",
-        ),
-        Wrong(
-            "every head projected with the matrix of head 0",
-            lambda q, w: q @ w[: q.shape[2]],
-            hint="Which rows of `key_up` make the keys of head 1?",
-        ),
-        Wrong(
-            "queries that were scaled: the product takes them as they are",
-            lambda q, w: q @ w.view(*q.shape[::2], -1) * q.shape[2] ** -0.5,
-            hint="Does the prompt ask for scaled dot products?",
-        ),
-        Wrong(
-            "the sum over the heads",
-            lambda q, w: (q @ w.view(*q.shape[::2], -1)).sum(0),
-            hint="Do all heads have the same scores?",
-        ),
-        Wrong(
-            "the result with the queries as the first axis",
-            lambda q, w: (q @ w.view(*q.shape[::2], -1)).transpose(0, 1),
-            hint="In which order does the first line give the axes?",
-        ),
-        Wrong(
-            "a matrix that was reshaped where it should be transposed",
-            lambda q, w: q @ w.reshape(q.shape[0], -1, q.shape[2]).mT,
-            hint="Does row 0 of head 0 still hold row 0 of `key_up`?",
-        ),
-    ),
+    wrong="""
+queries @ key_up.view(queries.shape[2], queries.shape[0], -1).transpose(0, 1)
+    the rows of key_up dealt out to the heads in turn
+    ? Rows 0 to head_dim - 1 of `key_up` all belong to head 0. Which of the two is the outer axis?
+queries @ key_up[:queries.shape[2]]
+    every head projected with the matrix of head 0
+    ? Which rows of `key_up` make the keys of head 1?
+queries @ key_up.view(*queries.shape[::2], -1) * queries.shape[2] ** (-0.5)
+    queries that were scaled: the product takes them as they are
+    ? Does the prompt ask for scaled dot products?
+(queries @ key_up.view(*queries.shape[::2], -1)).sum(0)
+    the sum over the heads
+    ? Do all heads have the same scores?
+(queries @ key_up.view(*queries.shape[::2], -1)).transpose(0, 1)
+    the result with the queries as the first axis
+    ? In which order does the first line give the axes?
+queries @ key_up.reshape(queries.shape[0], -1, queries.shape[2]).mT
+    a matrix that was reshaped where it should be transposed
+    ? Does row 0 of head 0 still hold row 0 of `key_up`?
+""",
 )

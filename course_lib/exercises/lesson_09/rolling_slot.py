@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -40,46 +40,31 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"position": 0, "window": 1, "num_sinks": 0},
-    wrong=(
-        Wrong(
-            "a circle without sinks: position % window",
-            lambda p, w, s: p % w,
-            hint="Which slots must never be overwritten?",
-        ),
-        Wrong(
-            "a circle over all slots, those of the sinks included",
-            lambda p, w, s: p % (w + s),
-            hint="Which slots must never be overwritten?",
-        ),
-        Wrong(
-            "a circle that the sinks are not counted out of: num_sinks + position % window",
-            lambda p, w, s: p if p < s else s + p % w,
-            hint="Into which slot goes the first token that is no sink?",
-        ),
-        Wrong(
-            "a circle that begins at slot 0, over the sinks",
-            lambda p, w, s: p if p < s else (p - s) % w,
-            hint="Which slots must never be overwritten?",
-        ),
-        Wrong(
-            "the rule of the circle for the sinks, too",
-            lambda p, w, s: s + (p - s) % w,
-            hint="In which slot is token 0 if there are sinks?",
-        ),
-        Wrong(
-            "the position itself: the slot of a cache that keeps everything",
-            lambda p, w, s: p,
-            hint="How many slots are there?",
-        ),
-        Wrong(
-            "the last slot for every token behind the first circle: old tokens would have to move",
-            lambda p, w, s: min(p, s + w - 1),
-            hint="Which token is overwritten by the new one?",
-        ),
-        Wrong(
-            "slots counted from 1",
-            lambda p, w, s: rolling_slot(p, w, s) + 1,
-            hint="From what number are the slots counted?",
-        ),
-    ),
+    most={"position": 100_000},
+    wrong="""
+position % window
+    a circle without sinks: position % window
+    ? Which slots must never be overwritten?
+position % (window + num_sinks)
+    a circle over all slots, those of the sinks included
+    ? Which slots must never be overwritten?
+- num_sinks => - window
+    a circle that the sinks are not counted out of: num_sinks + position % window
+    ? Into which slot goes the first token that is no sink?
+num_sinks + (position - num_sinks) % window => (position - num_sinks) % window
+    a circle that begins at slot 0, over the sinks
+    ? Which slots must never be overwritten?
+num_sinks: => position:
+    the rule of the circle for the sinks, too
+    ? In which slot is token 0 if there are sinks?
+position
+    the position itself: the slot of a cache that keeps everything
+    ? How many slots are there?
+min(position, num_sinks + window - 1)
+    the last slot for every token behind the first circle: old tokens would have to move
+    ? Which token is overwritten by the new one?
+result + 1
+    slots counted from 1
+    ? From what number are the slots counted?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -58,47 +58,31 @@ EXERCISE = FunctionExercise(
     arguments={"scores": "head query key", "sink_logits": "head"},
     axes="head query key",
     gradients=("scores", "sink_logits"),
-    wrong=(
-        Wrong(
-            "softmax without a guard against large scores: exp(1000) is infinite",
-            lambda s, z: s.exp() / (s.exp().sum(-1, keepdim=True) + z.exp()[:, None, None]),
-            hint="Softmax doesn't change if the same number is subtracted from all, the sink's logit included. Which "
-            "one keeps exp finite, and which function does that for you?",
-        ),
-        Wrong(
-            "softmax without the sink: it is missing, or it cancels",
-            lambda s, z: s.softmax(-1),
-            hint="Where does the sink's logit enter the sum of the row, and does each row still sum to less than 1?",
-        ),
-        Wrong(
-            "the sink's column kept: the first key of your result is the sink",
-            lambda s, z: _joined(s, z, first=True),
-            hint="Which key does that column belong to?",
-        ),
-        Wrong(
-            "the sink's column kept, behind the keys",
-            _joined,
-            hint="Which key does the last column belong to?",
-        ),
-        Wrong(
-            "the logit itself in the denominator, without its exponential",
-            lambda s, z: s.exp() / (s.exp().sum(-1, keepdim=True) + z[:, None, None]),
-            hint="In softmax, what is done to a logit before the sum?",
-        ),
-        Wrong(
-            "a sink of exp(0) = 1 in every head",
-            lambda s, z: _joined(s, torch.zeros_like(z))[..., :-1],
-            hint="Where do you use `sink_logits`?",
-        ),
-        Wrong(
-            "softmax without the sink, from which the sink's part is subtracted",
-            lambda s, z: s.softmax(-1) - _joined(s, z)[..., -1:],
-            hint="Should a sink take the same amount from each key, or a share?",
-        ),
-        Wrong(
-            "the first key's column dropped in place of the sink's",
-            lambda s, z: _joined(s, z)[..., 1:],
-            hint="Where did you put the sink's column, and which one does your slice leave out?",
-        ),
-    ),
+    wrong="""
+scores.exp() / (scores.exp().sum(-1, keepdim=True) + sink_logits.exp()[:, None, None])
+    softmax without a guard against large scores: exp(1000) is infinite
+    ? Softmax doesn't change if the same number is subtracted from all, the sink's logit included. Which one keeps exp
+        finite, and which function does that for you?
+scores.softmax(-1)
+    softmax without the sink: it is missing, or it cancels
+    ? Where does the sink's logit enter the sum of the row, and does each row still sum to less than 1?
+_joined(scores, sink_logits, first=True)
+    the sink's column kept: the first key of your result is the sink
+    ? Which key does that column belong to?
+:, :, :-1 => :
+    the sink's column kept, behind the keys
+    ? Which key does the last column belong to?
+scores.exp() / (scores.exp().sum(-1, keepdim=True) + sink_logits[:, None, None])
+    the logit itself in the denominator, without its exponential
+    ? In softmax, what is done to a logit before the sum?
+_joined(scores, torch.zeros_like(sink_logits))[..., :-1]
+    a sink of exp(0) = 1 in every head
+    ? Where do you use `sink_logits`?
+scores.softmax(-1) - _joined(scores, sink_logits)[..., -1:]
+    softmax without the sink, from which the sink's part is subtracted
+    ? Should a sink take the same amount from each key, or a share?
+_joined(scores, sink_logits)[..., 1:]
+    the first key's column dropped in place of the sink's
+    ? Where did you put the sink's column, and which one does your slice leave out?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -43,56 +43,33 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_tokens": 1, "window": 1},
-    draw_edges=lambda rng: [Case((200, 150))],
+    most={"num_tokens": 300, "window": 200},
     axes="query key",
     own_dtype=True,
-    wrong=(
-        Wrong(
-            "a window one token too wide: window keys besides the query's own",
-            lambda n, w: (_distance(n) >= 0) & (_distance(n) <= w),
-            "window-off-by-one",
-            hint="Does the query's own token count as one of the window's keys?",
-        ),
-        Wrong(
-            "a window one token too narrow",
-            lambda n, w: (_distance(n) >= 0) & (_distance(n) < w - 1),
-            "window-off-by-one",
-            hint="With window=1, which key is left to a token?",
-        ),
-        Wrong(
-            "the causal mask, without a window",
-            lambda n, w: _distance(n) >= 0,
-            hint="Which keys are too far away?",
-        ),
-        Wrong(
-            "a window to both sides: later tokens are not hidden",
-            lambda n, w: _distance(n).abs() < w,
-            "no-causal-mask",
-        ),
-        Wrong(
-            "a window that leaves out the query's own token",
-            lambda n, w: (_distance(n) > 0) & (_distance(n) <= w),
-            "mask-off-by-one",
-            hint="May a token attend to itself?",
-        ),
-        Wrong("the transposed mask", lambda n, w: (_distance(n).mT >= 0) & (_distance(n).mT < w), "mask-transposed"),
-        Wrong(
-            "the opposite mask, True where a key is hidden",
-            lambda n, w: ~((_distance(n) >= 0) & (_distance(n) < w)),
-            "mask-inverted",
-        ),
-        Wrong(
-            "blocks side by side in place of a window that slides",
-            lambda n, w: (
-                (_distance(n) >= 0) & (torch.arange(n)[:, None].div(w, rounding_mode="floor") == torch.arange(n) // w)
-            ),
-            hint="Which keys may the first token of your second block attend to?",
-        ),
-        Wrong(
-            "a window one token short: it leaves out the query's own token",
-            lambda n, w: (_distance(n) > 0) & (_distance(n) < w),
-            "mask-off-by-one",
-            hint="May a token attend to itself?",
-        ),
-    ),
+    wrong="""
+distance < window => distance <= window
+    a window one token too wide: window keys besides the query's own [window-off-by-one]
+    ? Does the query's own token count as one of the window's keys?
+(_distance(num_tokens) >= 0) & (_distance(num_tokens) < window - 1)
+    a window one token too narrow [window-off-by-one]
+    ? With window=1, which key is left to a token?
+< window => < num_tokens
+    the causal mask, without a window
+    ? Which keys are too far away?
+_distance(num_tokens).abs() < window
+    a window to both sides: later tokens are not hidden [no-causal-mask]
+(_distance(num_tokens) > 0) & (_distance(num_tokens) <= window)
+    a window that leaves out the query's own token [mask-off-by-one]
+    ? May a token attend to itself?
+position[:, None] - position => position - position[:, None]
+    the transposed mask [mask-transposed]
+~((_distance(num_tokens) >= 0) & (_distance(num_tokens) < window))
+    the opposite mask, True where a key is hidden [mask-inverted]
+(_distance(num_tokens) >= 0) & (torch.arange(num_tokens)[:, None].div(window, rounding_mode='floor') == torch.arange(num_tokens) // window)
+    blocks side by side in place of a window that slides
+    ? Which keys may the first token of your second block attend to?
+0 => 1
+    a window one token short: it leaves out the query's own token [mask-off-by-one]
+    ? May a token attend to itself?
+""",
 )

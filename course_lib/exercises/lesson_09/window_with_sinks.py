@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -53,56 +53,37 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"query_len": 1, "window": 1, "num_sinks": 0},
-    draw_edges=lambda rng: [Case((1, 1, 3, 0)), Case((20, 200, 150, 2))],
+    most={"key_len": 300, "window": 200},
+    draw_edges=lambda rng: [Case((1, 1, 3, 0))],
     axes="query key",
     own_dtype=True,
-    wrong=(
-        Wrong(
-            "a mask without the sinks",
-            lambda q, k, w, s: _mask(q, k, w, 0),
-            hint="Which keys may every query see, however far away they are?",
-        ),
-        Wrong(
-            "a mask aligned at the first key: query 0 is taken for token 0",
-            lambda q, k, w, s: _mask(q, k, w, s, shift=0),
-            "causal-top-left",
-        ),
-        Wrong(
-            "a mask whose window is right, and whose causal part is aligned at the first key",
-            lambda q, k, w, s: (
-                (_mask(q, k, w, 0) | (torch.arange(k) < s)) & (torch.arange(k) <= torch.arange(q)[:, None])
-            ),
-            "causal-top-left",
-        ),
-        Wrong(
-            "a window one token too wide",
-            lambda q, k, w, s: _mask(q, k, w + 1, s),
-            "window-off-by-one",
-            hint="Does the query's own token count as one of the window's keys?",
-        ),
-        Wrong(
-            "a window one token too narrow",
-            lambda q, k, w, s: _mask(q, k, w - 1, s),
-            "window-off-by-one",
-            hint="With window=1 and no sinks, which key is left to a token?",
-        ),
-        Wrong(
-            "a mask in which sinks are visible before they were written",
-            lambda q, k, w, s: _mask(q, k, w, 0) | (torch.arange(k) < s),
-            "no-causal-mask",
-            hint="May token 0 see a sink at position 1?",
-        ),
-        Wrong(
-            "a mask with one sink, however many there should be",
-            lambda q, k, w, s: _mask(q, k, w, min(s, 1)),
-            hint="Where do you use `num_sinks`?",
-        ),
-        Wrong(
-            "a window made smaller by the sinks",
-            lambda q, k, w, s: _mask(q, k, w - s, s),
-            hint="Do the sinks count as keys of the window, or are they additional?",
-        ),
-        Wrong("the causal mask, without a window", lambda q, k, w, s: _mask(q, k, k, 0), hint="Which keys are hidden?"),
-        Wrong("the opposite mask, True where a key is hidden", lambda q, k, w, s: ~_mask(q, k, w, s), "mask-inverted"),
-    ),
+    wrong="""
+| (key => | (key_len
+    a mask without the sinks
+    ? Which keys may every query see, however far away they are?
+- query_len => - key_len
+    a mask aligned at the first key: query 0 is taken for token 0 [causal-top-left]
+(_mask(query_len, key_len, window, 0) | (torch.arange(key_len) < num_sinks)) & (torch.arange(key_len) <= torch.arange(query_len)[:, None])
+    a mask whose window is right, and whose causal part is aligned at the first key [causal-top-left]
+key > position - window => key >= position - window
+    a window one token too wide [window-off-by-one]
+    ? Does the query's own token count as one of the window's keys?
+_mask(query_len, key_len, window - 1, num_sinks)
+    a window one token too narrow [window-off-by-one]
+    ? With window=1 and no sinks, which key is left to a token?
+_mask(query_len, key_len, window, 0) | (torch.arange(key_len) < num_sinks)
+    a mask in which sinks are visible before they were written [no-causal-mask]
+    ? May token 0 see a sink at position 1?
+_mask(query_len, key_len, window, min(num_sinks, 1))
+    a mask with one sink, however many there should be
+    ? Where do you use `num_sinks`?
+_mask(query_len, key_len, window - num_sinks, num_sinks)
+    a window made smaller by the sinks
+    ? Do the sinks count as keys of the window, or are they additional?
+key > => key_len >
+    the causal mask, without a window
+    ? Which keys are hidden?
+~_mask(query_len, key_len, window, num_sinks)
+    the opposite mask, True where a key is hidden [mask-inverted]
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -37,12 +37,6 @@ def _rows(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
 def _every_nth_column(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
     kept = w_o.clone()
     kept[:, head :: contexts.shape[1]] = 0.0
-    return _output(contexts, kept)
-
-
-def _one_column(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    kept = w_o.clone()
-    kept[:, head] = 0.0
     return _output(contexts, kept)
 
 
@@ -109,87 +103,56 @@ EXERCISE = FunctionExercise(
     arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
     axes="batch token d_out",
     fixed="head",
-    wrong=(
-        Wrong(
-            "the output with all heads: nothing was taken away",
-            lambda c, w, h: _output(c, w),
-            hint="Where does the number of the head enter?",
-        ),
-        Wrong(
-            "what the head gives to the output; it should be what is left without it",
-            _only,
-            hint="Which heads are in your result?",
-        ),
-        Wrong(
-            "an output without some rows of `w_o`: a head owns columns",
-            _rows,
-            hint="Which axis of `w_o` meets the heads: the one of d_out, or the other one?",
-        ),
-        Wrong(
-            "an output without columns of every head: those of one head stand side by side",
-            _every_nth_column,
-            hint="Which columns of `w_o` does head number `head` own, if head_dim is 3?",
-        ),
-        Wrong(
-            "an output without a single column: a head owns head_dim of them",
-            _one_column,
-            hint="How many columns of `w_o` does a head own?",
-        ),
-        Wrong(
-            "the output without the next head",
-            lambda c, w, h: ablate_head(c, w, (h + 1) % c.shape[1]),
-            hint="From what number are the heads counted?",
-        ),
-        Wrong(
-            "the output with the mean of all heads in the head's place",
-            _replaced,
-            hint="How much of the head is still in that mean?",
-        ),
-        Wrong(
-            "an output that was made larger, as dropout does it: the other heads should give what they gave before",
-            lambda c, w, h: ablate_head(c, w, h) * c.shape[1] / (c.shape[1] - 1),
-            hint="By which number did you multiply at the end?",
-        ),
-        Wrong(
-            "an output whose head was removed, so that the heads behind it moved up to columns of other heads",
-            _removed,
-            hint="Which columns of `w_o` do the heads behind the removed one meet now?",
-        ),
-        Wrong("heads that are merged by a reshape alone", _scrambled, "merge-without-transpose"),
-        Wrong(
-            "the output without the head before",
-            lambda c, w, h: ablate_head(c, w, (h - 1) % c.shape[1]),
-            hint="From what number are the heads counted?",
-        ),
-        Wrong(
-            "an output in which the head's context was 1, not 0",
-            lambda c, w, h: _filled(c, w, h, 1.0),
-            hint="What does a context of 1 add to the output?",
-        ),
-        Wrong(
-            "an output without the head's tokens: the token of that number was taken away",
-            lambda c, w, h: _output(c * (torch.arange(c.shape[2]) != h)[:, None], w),
-            hint="Which axis of `contexts` are the heads?",
-        ),
-        Wrong(
-            "an output in which the sample of that number was taken away",
-            lambda c, w, h: _output(c * (torch.arange(len(c)) != h)[:, None, None, None], w),
-            hint="Which axis of `contexts` are the heads?",
-        ),
-        Wrong(
-            "the output without the head and all behind it",
-            lambda c, w, h: _output(c * (torch.arange(c.shape[1]) < h)[:, None, None], w),
-            hint="How many heads should be left?",
-        ),
-        Wrong(
-            "the output with the head's context averaged over the tokens, not taken away",
-            _averaged,
-            hint="How much of the head is still in that mean?",
-        ),
-        Wrong(
-            "the output with the head's part subtracted twice",
-            lambda c, w, h: _output(c, w) - 2 * _only(c, w, h),
-            hint="Does a context of the opposite sign add nothing?",
-        ),
-    ),
+    wrong="""
+kept[ => contexts[
+    the output with all heads: nothing was taken away
+    ? Where does the number of the head enter?
+_only(contexts, w_o, head)
+    what the head gives to the output; it should be what is left without it
+    ? Which heads are in your result?
+_rows(contexts, w_o, head)
+    an output without some rows of `w_o`: a head owns columns
+    ? Which axis of `w_o` meets the heads: the one of d_out, or the other one?
+_every_nth_column(contexts, w_o, head)
+    an output without columns of every head: those of one head stand side by side
+    ? Which columns of `w_o` does head number `head` own, if head_dim is 3?
+kept[ => w_o[
+    an output without a single column: a head owns head_dim of them
+    ? How many columns of `w_o` does a head own?
+right(contexts, w_o, (head + 1) % contexts.shape[1])
+    the output without the next head
+    ? From what number are the heads counted?
+_replaced(contexts, w_o, head)
+    the output with the mean of all heads in the head's place
+    ? How much of the head is still in that mean?
+result * contexts.shape[1] / (contexts.shape[1] - 1)
+    an output that was made larger, as dropout does it: the other heads should give what they gave before
+    ? By which number did you multiply at the end?
+_removed(contexts, w_o, head)
+    an output whose head was removed, so that the heads behind it moved up to columns of other heads
+    ? Which columns of `w_o` do the heads behind the removed one meet now?
+_scrambled(contexts, w_o, head)
+    heads that are merged by a reshape alone [merge-without-transpose]
+right(contexts, w_o, (head - 1) % contexts.shape[1])
+    the output without the head before
+    ? From what number are the heads counted?
+0.0 => 1.0
+    an output in which the head's context was 1, not 0
+    ? What does a context of 1 add to the output?
+_output(contexts * (torch.arange(contexts.shape[2]) != head)[:, None], w_o)
+    an output without the head's tokens: the token of that number was taken away
+    ? Which axis of `contexts` are the heads?
+_output(contexts * (torch.arange(len(contexts)) != head)[:, None, None, None], w_o)
+    an output in which the sample of that number was taken away
+    ? Which axis of `contexts` are the heads?
+_output(contexts * (torch.arange(contexts.shape[1]) < head)[:, None, None], w_o)
+    the output without the head and all behind it
+    ? How many heads should be left?
+_averaged(contexts, w_o, head)
+    the output with the head's context averaged over the tokens, not taken away
+    ? How much of the head is still in that mean?
+_output(contexts, w_o) - 2 * _only(contexts, w_o, head)
+    the output with the head's part subtracted twice
+    ? Does a context of the opposite sign add nothing?
+""",
 )

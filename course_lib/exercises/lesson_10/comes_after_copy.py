@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -23,20 +23,10 @@ def _equal(tokens: Tensor) -> Tensor:
     return tokens[:, :, None] == tokens[:, None]
 
 
-def _cleared(tokens: Tensor) -> Tensor:
-    found = _equal(tokens).roll(1, 2)
-    found[:, :, 0] = False
-    return found
-
-
 def _before_copy(tokens: Tensor) -> Tensor:
     found = _equal(tokens).roll(-1, 2)
     found[:, :, -1] = False
     return found.tril()
-
-
-def _after_zero(tokens: Tensor) -> Tensor:
-    return (tokens[:, :, None] == F.pad(tokens[:, :-1], (1, 0))[:, None]).tril()
 
 
 def _latest(tokens: Tensor) -> Tensor:
@@ -86,56 +76,36 @@ EXERCISE = FunctionExercise(
     arguments={"tokens": "batch token"},
     axes="batch query key",
     fixed="token",
-    wrong=(
-        Wrong(
-            "a table that shows the copies themselves, not what comes after them",
-            lambda t: _equal(t).tril(-1),
-            hint="Which token is the answer: the earlier copy, or its neighbour?",
-        ),
-        Wrong(
-            "a table that shows all equal tokens, not what comes after an earlier copy",
-            _equal,
-            hint="Which token is the answer: the earlier copy, or its neighbour?",
-        ),
-        Wrong(
-            "a table that shows the token before a copy",
-            _before_copy,
-            hint="For D R D R, what should the second D look at?",
-        ),
-        Wrong(
-            "a table that shows later keys, too",
-            _cleared,
-            hint="Which keys had the query not read yet?",
-        ),
-        Wrong(
-            "a table without the keys that are the query itself: after two equal tokens it is True there",
-            lambda t: comes_after_copy(t).tril(-1),
-            hint="For the tokens A A, which key comes right after the first A?",
-        ),
-        Wrong(
-            "a table in which key 0 comes after the last token",
-            lambda t: _equal(t).roll(1, 2).tril(),
-            hint="What does `roll` do with the last column? Which token stands before the first?",
-        ),
-        Wrong(
-            "a table in which token number 0 stands before key 0, where nothing stands",
-            _after_zero,
-            hint="Which number is no token, so that no query equals it?",
-        ),
-        Wrong(
-            "a table with queries and keys exchanged",
-            lambda t: comes_after_copy(t).transpose(1, 2),
-            hint="Is a row of your table one query or one key?",
-        ),
-        Wrong(
-            "a table that shows only what comes after the latest copy",
-            _latest,
-            hint="How many earlier copies can a token have?",
-        ),
-        Wrong(
-            "a table that shows only what comes after the first copy",
-            _first,
-            hint="How many earlier copies can a token have?",
-        ),
-    ),
+    wrong="""
+_equal(tokens).tril(-1)
+    a table that shows the copies themselves, not what comes after them
+    ? Which token is the answer: the earlier copy, or its neighbour?
+_equal(tokens)
+    a table that shows all equal tokens, not what comes after an earlier copy
+    ? Which token is the answer: the earlier copy, or its neighbour?
+_before_copy(tokens)
+    a table that shows the token before a copy
+    ? For D R D R, what should the second D look at?
+found.tril() => found
+    a table that shows later keys, too
+    ? Which keys had the query not read yet?
+result.tril(-1)
+    a table without the keys that are the query itself: after two equal tokens it is True there
+    ? For the tokens A A, which key comes right after the first A?
+_equal(tokens).roll(1, 2).tril()
+    a table in which key 0 comes after the last token
+    ? What does `roll` do with the last column? Which token stands before the first?
+-1) => 0)
+    a table in which token number 0 stands before key 0, where nothing stands
+    ? Which number is no token, so that no query equals it?
+result.mT
+    a table with queries and keys exchanged
+    ? Is a row of your table one query or one key?
+_latest(tokens)
+    a table that shows only what comes after the latest copy
+    ? How many earlier copies can a token have?
+_first(tokens)
+    a table that shows only what comes after the first copy
+    ? How many earlier copies can a token have?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -88,47 +88,33 @@ EXERCISE = FunctionExercise(
     arguments={"weights": "batch head query key", "tokens": "batch token"},
     axes="head",
     fixed="query key token",
-    wrong=(
-        Wrong(
-            "a mean over all queries, even those whose token has no earlier copy",
-            lambda w, t: _found(w, t).mean((0, 2)),
-            hint="What can a query find that sees its token for the first time?",
-        ),
-        Wrong("the sum over the queries; the mean is asked for", _sum, hint="How large can your result become?"),
-        Wrong(
-            "the weight on the copies themselves, not on what comes after them",
-            _on_copies,
-            hint="Which key holds the answer: the copy, or its neighbour?",
-        ),
-        Wrong(
-            "the largest marked weight of each query; with several copies they should be added up",
-            _largest,
-            hint="What if a token has two earlier copies?",
-        ),
-        Wrong(
-            "a mean over the marked keys, not over the queries",
-            _each_weight,
-            hint="What if a token has two earlier copies: are their weights added up?",
-        ),
-        Wrong(
-            "a mean of the samples' means: a sample with few copies counts as much as one with many",
-            _samples_first,
-            hint="By which number do you divide, and how often?",
-        ),
-        Wrong(
-            "a score for each sample and head: the samples are still apart",
-            lambda w, t: _found(w, t).sum(-1) / comes_after_copy(t).any(-1).sum(-1, keepdim=True),
-            hint="Which axes have to go?",
-        ),
-        Wrong(
-            "one number for all heads together",
-            lambda w, t: induction_score(w, t).mean(),
-            hint="Which axis has to stay?",
-        ),
-        Wrong(
-            "the marked weights divided by the number of all keys",
-            lambda w, t: (w * comes_after_copy(t)[:, None]).mean((0, 2, 3)),
-            hint="What do you divide by? How many queries have an earlier copy?",
-        ),
-    ),
+    wrong="""
+_found(weights, tokens).mean((0, 2))
+    a mean over all queries, even those whose token has no earlier copy
+    ? What can a query find that sees its token for the first time?
+_sum(weights, tokens)
+    the sum over the queries; the mean is asked for
+    ? How large can your result become?
+_on_copies(weights, tokens)
+    the weight on the copies themselves, not on what comes after them
+    ? Which key holds the answer: the copy, or its neighbour?
+_largest(weights, tokens)
+    the largest marked weight of each query; with several copies they should be added up
+    ? What if a token has two earlier copies?
+_each_weight(weights, tokens)
+    a mean over the marked keys, not over the queries
+    ? What if a token has two earlier copies: are their weights added up?
+_samples_first(weights, tokens)
+    a mean of the samples' means: a sample with few copies counts as much as one with many
+    ? By which number do you divide, and how often?
+_found(weights, tokens).sum(-1) / comes_after_copy(tokens).any(-1).sum(-1, keepdim=True)
+    a score for each sample and head: the samples are still apart
+    ? Which axes have to go?
+found.transpose(1, 2)[has_copy].mean(dim=0) => found.transpose(1, 2)[has_copy].mean()
+    one number for all heads together
+    ? Which axis has to stay?
+(weights * comes_after_copy(tokens)[:, None]).mean((0, 2, 3))
+    the marked weights divided by the number of all keys
+    ? What do you divide by? How many queries have an earlier copy?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -68,47 +68,33 @@ EXERCISE = FunctionExercise(
     fixed="token letter",
     own_dtype=True,
     extract=lambda result, *_: torch.as_tensor(result, dtype=torch.float64),
-    wrong=(
-        Wrong(
-            "a share in which position t has to name token t itself: its logits are about token t + 1",
-            lambda x, t, k: _share(x.argmax(-1) == t, k),
-            hint="Which position predicts token 5?",
-        ),
-        Wrong(
-            "a share in which position t has to name token t - 1",
-            lambda x, t, k: _share(x[:, 1:].argmax(-1) == t[:, :-1], k[:, 1:]),
-            hint="Which position predicts token 5?",
-        ),
-        Wrong(
-            "a share over the positions that are known, not over those whose next token is known",
-            lambda x, t, k: _share(_right(x, t), k[:, :-1]),
-            hint="Is `known[:, t]` about token t or about token t + 1?",
-        ),
-        Wrong(
-            "the share of all tokens, known or not",
-            lambda x, t, k: _right(x, t).double().mean(),
-            hint="Which tokens could be predicted?",
-        ),
-        Wrong(
-            "the share of wrong ones; that of right ones is asked for",
-            lambda x, t, k: 1 - known_accuracy(x, t, k),
-            hint="What does your comparison count, equal letters or unequal ones?",
-        ),
-        Wrong("the share in percent", lambda x, t, k: 100 * known_accuracy(x, t, k), hint="How large can a share be?"),
-        Wrong(
-            "how many are right; the share is asked for",
-            lambda x, t, k: (_right(x, t) & k[:, 1:]).sum(),
-            hint="By what do you divide?",
-        ),
-        Wrong(
-            "the right ones divided by the number of all tokens, known or not",
-            lambda x, t, k: (_right(x, t) & k[:, 1:]).double().mean(),
-            hint="By what do you divide?",
-        ),
-        Wrong(
-            "a mean of the samples' shares: a sample with few known tokens counts as much as one with many",
-            _by_sample,
-            hint="How many tokens count, over all samples?",
-        ),
-    ),
+    wrong="""
+_share(logits.argmax(-1) == tokens, known)
+    a share in which position t has to name token t itself: its logits are about token t + 1
+    ? Which position predicts token 5?
+_share(logits[:, 1:].argmax(-1) == tokens[:, :-1], known[:, 1:])
+    a share in which position t has to name token t - 1
+    ? Which position predicts token 5?
+_share(_right(logits, tokens), known[:, :-1])
+    a share over the positions that are known, not over those whose next token is known
+    ? Is `known[:, t]` about token t or about token t + 1?
+_right(logits, tokens).double().mean()
+    the share of all tokens, known or not
+    ? Which tokens could be predicted?
+1 - result
+    the share of wrong ones; that of right ones is asked for
+    ? What does your comparison count, equal letters or unequal ones?
+100 * result
+    the share in percent
+    ? How large can a share be?
+(_right(logits, tokens) & known[:, 1:]).sum()
+    how many are right; the share is asked for
+    ? By what do you divide?
+(_right(logits, tokens) & known[:, 1:]).double().mean()
+    the right ones divided by the number of all tokens, known or not
+    ? By what do you divide?
+_by_sample(logits, tokens, known)
+    a mean of the samples' shares: a sample with few known tokens counts as much as one with many
+    ? How many tokens count, over all samples?
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -67,52 +67,35 @@ EXERCISE = FunctionExercise(
     least={"head": 0},
     arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
     axes="batch token d_out",
-    wrong=(
-        Wrong(
-            "the output with all heads: nothing was replaced",
-            lambda c, w, h: output_with(c, w, h, c[:, h]),
-            hint="Where does the number of the head enter?",
-        ),
-        Wrong(
-            "the output with zeros in the head's place: that is zero ablation",
-            lambda c, w, h: output_with(c, w, h, 0.0),
-            hint="What does the head give on average?",
-        ),
-        Wrong(
-            "the output with a mean over the samples only: each token still has a vector of its own",
-            lambda c, w, h: output_with(c, w, h, c[:, h].mean(0)),
-            hint="Does your mean still know the place of a token?",
-        ),
-        Wrong(
-            "the output with a mean over the tokens only: each sample still has a vector of its own",
-            lambda c, w, h: output_with(c, w, h, c[:, h].mean(1, keepdim=True)),
-            hint="Does your mean still know the sample?",
-        ),
-        Wrong(
-            "the output with one number in the head's place: its mean over head_dim, too",
-            lambda c, w, h: output_with(c, w, h, c[:, h].mean()),
-            hint="How many numbers has the mean of vectors?",
-        ),
-        Wrong(
-            "the output with the mean of all heads in the head's place",
-            lambda c, w, h: output_with(c, w, h, c.mean(1)),
-            hint="Over which axes is the mean taken?",
-        ),
-        Wrong(
-            "the output with the mean of all heads, samples and tokens in the head's place",
-            lambda c, w, h: output_with(c, w, h, c.mean((0, 1, 2))),
-            hint="Whose mean is it?",
-        ),
-        Wrong(
-            "the output with the mean in all heads",
-            lambda c, w, h: c.mean((0, 2), keepdim=True).expand_as(c).transpose(1, 2).flatten(2) @ w.T,
-            hint="Which heads keep what they found?",
-        ),
-        Wrong(
-            "the output with the next head's mean in its place",
-            lambda c, w, h: mean_ablate(c, w, (h + 1) % c.shape[1]),
-            hint="From what number are the heads counted?",
-        ),
-        Wrong("heads that are merged by a reshape alone", _scrambled, "merge-without-transpose"),
-    ),
+    wrong="""
+kept[ => contexts[
+    the output with all heads: nothing was replaced
+    ? Where does the number of the head enter?
+output_with(contexts, w_o, head, 0.0)
+    the output with zeros in the head's place: that is zero ablation
+    ? What does the head give on average?
+(0, 1) => 0
+    the output with a mean over the samples only: each token still has a vector of its own
+    ? Does your mean still know the place of a token?
+output_with(contexts, w_o, head, contexts[:, head].mean(1, keepdim=True))
+    the output with a mean over the tokens only: each sample still has a vector of its own
+    ? Does your mean still know the sample?
+contexts[:, head].mean(dim=(0, 1)) => contexts[:, head].mean()
+    the output with one number in the head's place: its mean over head_dim, too
+    ? How many numbers has the mean of vectors?
+output_with(contexts, w_o, head, contexts.mean(1))
+    the output with the mean of all heads in the head's place
+    ? Over which axes is the mean taken?
+output_with(contexts, w_o, head, contexts.mean((0, 1, 2)))
+    the output with the mean of all heads, samples and tokens in the head's place
+    ? Whose mean is it?
+contexts.mean((0, 2), keepdim=True).expand_as(contexts).transpose(1, 2).flatten(2) @ w_o.T
+    the output with the mean in all heads
+    ? Which heads keep what they found?
+right(contexts, w_o, (head + 1) % contexts.shape[1])
+    the output with the next head's mean in its place
+    ? From what number are the heads counted?
+_scrambled(contexts, w_o, head)
+    heads that are merged by a reshape alone [merge-without-transpose]
+""",
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
-from .mean_ablate import draw_contexts, output_with
+from .mean_ablate import draw_contexts, output_with  # noqa: F401  a wrong answer calls it
 
 
 def patch_head(contexts, others, w_o, head):
@@ -57,52 +57,35 @@ EXERCISE = FunctionExercise(
         "w_o": "d_out head*head_dim",
     },
     axes="batch token d_out",
-    wrong=(
-        Wrong(
-            "the output of the first run: nothing was exchanged",
-            lambda c, o, w, h: output_with(c, w, h, c[:, h]),
-            hint="Where does `others` enter?",
-        ),
-        Wrong(
-            "the output of the other run: all heads were exchanged",
-            lambda c, o, w, h: output_with(o, w, h, o[:, h]),
-            hint="Which heads stay as they were?",
-        ),
-        Wrong(
-            "the other run with one head of the first: the two runs are exchanged",
-            lambda c, o, w, h: output_with(o, w, h, c[:, h]),
-            hint="Which run gives one head, and which gives the rest?",
-        ),
-        Wrong(
-            "the output with the head of both runs added",
-            lambda c, o, w, h: output_with(c, w, h, c[:, h] + o[:, h]),
-            hint="What is left of the first run's head?",
-        ),
-        Wrong(
-            "the output with the mean of both runs in the head's place",
-            lambda c, o, w, h: output_with(c, w, h, (c[:, h] + o[:, h]) / 2),
-            hint="What is left of the first run's head?",
-        ),
-        Wrong(
-            "the output with zeros in the head's place: that is an ablation",
-            lambda c, o, w, h: output_with(c, w, h, 0.0),
-            hint="Where does `others` enter?",
-        ),
-        Wrong(
-            "the output with the other run's mean in the head's place",
-            lambda c, o, w, h: output_with(c, w, h, o[:, h].mean((0, 1))),
-            hint="Which token of the other run belongs to which token of this one?",
-        ),
-        Wrong(
-            "the output with the next head exchanged",
-            lambda c, o, w, h: patch_head(c, o, w, (h + 1) % c.shape[1]),
-            hint="From what number are the heads counted?",
-        ),
-        Wrong(
-            "what the exchanged head alone gives to the output",
-            lambda c, o, w, h: o[:, h] @ w[:, h * c.shape[-1] : (h + 1) * c.shape[-1]].T,
-            hint="What became of the other heads?",
-        ),
-        Wrong("heads that are merged by a reshape alone", _scrambled, "merge-without-transpose"),
-    ),
+    wrong="""
+patched[ => others[
+    the output of the first run: nothing was exchanged
+    ? Where does `others` enter?
+patched. => others.
+    the output of the other run: all heads were exchanged
+    ? Which heads stay as they were?
+output_with(others, w_o, head, contexts[:, head])
+    the other run with one head of the first: the two runs are exchanged
+    ? Which run gives one head, and which gives the rest?
+output_with(contexts, w_o, head, contexts[:, head] + others[:, head])
+    the output with the head of both runs added
+    ? What is left of the first run's head?
+output_with(contexts, w_o, head, (contexts[:, head] + others[:, head]) / 2)
+    the output with the mean of both runs in the head's place
+    ? What is left of the first run's head?
+output_with(contexts, w_o, head, 0.0)
+    the output with zeros in the head's place: that is an ablation
+    ? Where does `others` enter?
+output_with(contexts, w_o, head, others[:, head].mean((0, 1)))
+    the output with the other run's mean in the head's place
+    ? Which token of the other run belongs to which token of this one?
+right(contexts, others, w_o, (head + 1) % contexts.shape[1])
+    the output with the next head exchanged
+    ? From what number are the heads counted?
+others[:, head] @ w_o[:, head * contexts.shape[-1]:(head + 1) * contexts.shape[-1]].T
+    what the exchanged head alone gives to the output
+    ? What became of the other heads?
+_scrambled(contexts, others, w_o, head)
+    heads that are merged by a reshape alone [merge-without-transpose]
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -53,73 +53,51 @@ EXERCISE = FunctionExercise(
     arguments={"weights": "batch head query key"},
     axes="head",
     fixed="query key",
-    wrong=(
-        Wrong(
-            "the mean weight on the token itself",
-            lambda w: _diagonal(w, 0),
-            hint="Which key does query 1 look at, if it looks back by one?",
-        ),
-        Wrong("the mean weight on the token after", lambda w: _diagonal(w, 1), hint="Which index is the query's?"),
-        Wrong(
-            "the mean weight on the token two before",
-            lambda w: _diagonal(w, -2),
-            hint="Which key does query 1 look at, if it looks back by one?",
-        ),
-        Wrong(
-            "a mean that counts the first query, too: it has no token before it",
-            lambda w: w.diagonal(-1, 2, 3).sum(-1).mean(0) / w.shape[-1],
-            hint="By how many queries do you divide?",
-        ),
-        Wrong(
-            "the sum over the queries; the mean is asked for",
-            lambda w: w.diagonal(-1, 2, 3).sum(-1).mean(0),
-            hint="How large would the result be for a head that always looks back?",
-        ),
-        Wrong(
-            "the sum over samples and queries; the mean is asked for",
-            lambda w: w.diagonal(-1, 2, 3).sum(dim=(0, 2)),
-            hint="How large would the result be for a head that always looks back?",
-        ),
-        Wrong(
-            "a score of each head in each sample: the samples are still apart",
-            lambda w: w.diagonal(-1, 2, 3).mean(-1),
-            hint="Over which axes is the mean taken?",
-        ),
-        Wrong(
-            "one number for all heads together",
-            lambda w: w.diagonal(-1, 2, 3).mean(),
-            hint="Which axis has to stay?",
-        ),
-        *(
-            Wrong(
-                "a mean over a diagonal of the first two axes, samples and heads: `diagonal` takes them if not told",
-                lambda w, axes=axes: w.diagonal(-1).mean(axes),
-                hint="Which two axes are the rows and columns of one head's table?",
-            )
-            for axes in ((0, 2), -1)
-        ),
-        Wrong(
-            "the mean of all weights below the main diagonal, not only of those next to it",
-            lambda w: w.tril(-1).sum((0, 2, 3)) / (len(w) * w.shape[-1] * (w.shape[-1] - 1) / 2),
-            hint="How many keys does each query have in your mean?",
-        ),
-        Wrong(
-            "how often the token before gets the largest weight, not how large its weight is",
-            _how_often_largest,
-            hint="Is a weight of 0.9 worth more than one of 0.5?",
-        ),
-        Wrong(
-            "the mean over the samples of the largest weight on the token before; all queries count",
-            lambda w: w.diagonal(-1, 2, 3).amax(-1).mean(0),
-            hint="Over which axes is the mean taken?",
-        ),
-        *(
-            Wrong(
-                "the weight that a single query gives to the token before it; all queries but the first count",
-                lambda w, query=query: w[:, :, query, query - 1].mean(0) if query > 0 else w[:, :, -1, -2].mean(0),
-                hint="How many queries have a token before them?",
-            )
-            for query in (1, -1)
-        ),
-    ),
+    wrong="""
+-1 => 0
+    the mean weight on the token itself
+    ? Which key does query 1 look at, if it looks back by one?
+-1 => 1
+    the mean weight on the token after
+    ? Which index is the query's?
+-1 => -2
+    the mean weight on the token two before
+    ? Which key does query 1 look at, if it looks back by one?
+weights.diagonal(-1, 2, 3).sum(-1).mean(0) / weights.shape[-1]
+    a mean that counts the first query, too: it has no token before it
+    ? By how many queries do you divide?
+weights.diagonal(-1, 2, 3).sum(-1).mean(0)
+    the sum over the queries; the mean is asked for
+    ? How large would the result be for a head that always looks back?
+before.mean => before.sum
+    the sum over samples and queries; the mean is asked for
+    ? How large would the result be for a head that always looks back?
+(0, 2) => 2
+    a score of each head in each sample: the samples are still apart
+    ? Over which axes is the mean taken?
+before.mean(dim=(0, 2)) => before.mean()
+    one number for all heads together
+    ? Which axis has to stay?
+weights.diagonal(-1).mean((0, 2))
+    a mean over a diagonal of the first two axes, samples and heads: `diagonal` takes them if not told
+    ? Which two axes are the rows and columns of one head's table?
+weights.diagonal(-1).mean(-1)
+    a mean over a diagonal of the first two axes, samples and heads: `diagonal` takes them if not told
+    ? Which two axes are the rows and columns of one head's table?
+weights.tril(-1).sum((0, 2, 3)) / (len(weights) * weights.shape[-1] * (weights.shape[-1] - 1) / 2)
+    the mean of all weights below the main diagonal, not only of those next to it
+    ? How many keys does each query have in your mean?
+_how_often_largest(weights)
+    how often the token before gets the largest weight, not how large its weight is
+    ? Is a weight of 0.9 worth more than one of 0.5?
+weights.diagonal(-1, 2, 3).amax(-1).mean(0)
+    the mean over the samples of the largest weight on the token before; all queries count
+    ? Over which axes is the mean taken?
+weights[:, :, 1, 0].mean(0)
+    the weight that a single query gives to the token before it; all queries but the first count
+    ? How many queries have a token before them?
+weights[:, :, -1, -2].mean(0)
+    the weight that a single query gives to the token before it; all queries but the first count
+    ? How many queries have a token before them?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -37,56 +37,36 @@ EXERCISE = FunctionExercise(
     arguments={"weights": "batch head query key"},
     axes="head",
     fixed="query key",
-    wrong=(
-        Wrong(
-            "a mean that counts the first query, too: its weight on itself is always 1",
-            lambda w: w[:, :, :, 0].mean((0, 2)),
-            hint="What does query 0 see?",
-        ),
-        Wrong(
-            "the weights *of* the first query: a row, where a column is meant",
-            lambda w: w[:, :, 0, 1:].mean((0, 2)),
-            hint="Is a column of a head's table one query or one key?",
-        ),
-        Wrong(
-            "the weights *of* the first query, its own included: a row, where a column is meant",
-            lambda w: w[:, :, 0].mean((0, 2)),
-            hint="Is a column of a head's table one query or one key?",
-        ),
-        Wrong(
-            "the mean weight on the token before",
-            lambda w: w.diagonal(-1, 2, 3).mean((0, 2)),
-            hint="Which key is asked about?",
-        ),
-        Wrong(
-            "the mean weight on the last token",
-            lambda w: w[:, :, 1:, -1].mean((0, 2)),
-            hint="Which key is asked about?",
-        ),
-        Wrong(
-            "the sum over the queries; the mean is asked for",
-            lambda w: w[:, :, 1:, 0].sum(-1).mean(0),
-            hint="How large may a mean of weights be?",
-        ),
-        Wrong(
-            "the sum over samples and queries; the mean is asked for",
-            lambda w: w[:, :, 1:, 0].sum((0, 2)),
-            hint="How large may a mean of weights be?",
-        ),
-        Wrong(
-            "a score of each head in each sample: the samples are still apart",
-            lambda w: w[:, :, 1:, 0].mean(-1),
-            hint="Over which axes is the mean taken?",
-        ),
-        Wrong(
-            "a score of each head at each query: the queries are still apart",
-            lambda w: w[:, :, 1:, 0].mean(0),
-            hint="Over which axes is the mean taken?",
-        ),
-        Wrong(
-            "one number for all heads together",
-            lambda w: w[:, :, 1:, 0].mean(),
-            hint="Which axis has to stay?",
-        ),
-    ),
+    wrong="""
+1 => 0
+    a mean that counts the first query, too: its weight on itself is always 1
+    ? What does query 0 see?
+weights[:, :, 0, 1:].mean((0, 2))
+    the weights *of* the first query: a row, where a column is meant
+    ? Is a column of a head's table one query or one key?
+weights[:, :, 0].mean((0, 2))
+    the weights *of* the first query, its own included: a row, where a column is meant
+    ? Is a column of a head's table one query or one key?
+weights.diagonal(-1, 2, 3).mean((0, 2))
+    the mean weight on the token before
+    ? Which key is asked about?
+0] => -1]
+    the mean weight on the last token
+    ? Which key is asked about?
+weights[:, :, 1:, 0].sum(-1).mean(0)
+    the sum over the queries; the mean is asked for
+    ? How large may a mean of weights be?
+weights[:, :, 1:, 0].sum((0, 2))
+    the sum over samples and queries; the mean is asked for
+    ? How large may a mean of weights be?
+(0, 2) => 2
+    a score of each head in each sample: the samples are still apart
+    ? Over which axes is the mean taken?
+(0, 2) => 0
+    a score of each head at each query: the queries are still apart
+    ? Over which axes is the mean taken?
+weights[:, :, 1:, 0].mean()
+    one number for all heads together
+    ? Which axis has to stay?
+""",
 )

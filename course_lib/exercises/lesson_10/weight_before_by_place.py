@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -47,61 +47,39 @@ EXERCISE = FunctionExercise(
     arguments={"weights": "batch head query key"},
     axes="head query-1",
     fixed="query key",
-    wrong=(
-        Wrong(
-            "the mean over all places: one score per head",
-            lambda w: _diagonal(w, -1).mean((0, 2)),
-            hint="Which axis has to go: the samples, or the places, too?",
-        ),
-        Wrong(
-            "the mean over the heads: one score per sample and place",
-            lambda w: _diagonal(w, -1).mean(1),
-            hint="Which axis has to go?",
-        ),
-        Wrong(
-            "the mean over the places: one score per sample and head",
-            lambda w: _diagonal(w, -1).mean(-1),
-            hint="Which axis has to go?",
-        ),
-        Wrong(
-            "the weights of each sample: nothing was averaged",
-            lambda w: _diagonal(w, -1),
-            hint="How many samples are there, and where is their mean?",
-        ),
-        Wrong(
-            "the sum over the samples; the mean is asked for",
-            lambda w: _diagonal(w, -1).sum(0),
-            hint="How large would the result be for a head that always looks back?",
-        ),
-        Wrong(
-            "the mean weight on the token itself",
-            lambda w: _diagonal(w, 0).mean(0),
-            hint="Which key does query 1 look at, if it looks back by one?",
-        ),
-        Wrong(
-            "the mean weight on the token itself, without the first query's",
-            lambda w: _diagonal(w, 0).mean(0)[:, 1:],
-            hint="Which key does query 1 look at, if it looks back by one?",
-        ),
-        Wrong(
-            "the mean weight on the token after, which is hidden",
-            lambda w: _diagonal(w, 1).mean(0),
-            hint="Which index is the query's?",
-        ),
-        Wrong(
-            "a table that has a column of zeros for query 0: it has no token before it",
-            _with_first_query,
-            hint="How many queries have a token before them?",
-        ),
-        Wrong(
-            "the result with its two axes exchanged",
-            lambda w: _diagonal(w, -1).mean(0).T,
-            hint="Which axis comes first, the head or the place?",
-        ),
-        Wrong(
-            "the first column of each head's table: the weight on the first token, not on the one before",
-            lambda w: w[:, :, 1:, 0].mean(0),
-            hint="Which key does query 3 look at, if it looks back by one?",
-        ),
-    ),
+    wrong="""
+_diagonal(weights, -1).mean((0, 2))
+    the mean over all places: one score per head
+    ? Which axis has to go: the samples, or the places, too?
+0 => 1
+    the mean over the heads: one score per sample and place
+    ? Which axis has to go?
+0 => -1
+    the mean over the places: one score per sample and head
+    ? Which axis has to go?
+before.mean(dim=0) => before
+    the weights of each sample: nothing was averaged
+    ? How many samples are there, and where is their mean?
+before.mean => before.sum
+    the sum over the samples; the mean is asked for
+    ? How large would the result be for a head that always looks back?
+-1 => 0
+    the mean weight on the token itself
+    ? Which key does query 1 look at, if it looks back by one?
+_diagonal(weights, 0).mean(0)[:, 1:]
+    the mean weight on the token itself, without the first query's
+    ? Which key does query 1 look at, if it looks back by one?
+-1 => 1
+    the mean weight on the token after, which is hidden
+    ? Which index is the query's?
+_with_first_query(weights)
+    a table that has a column of zeros for query 0: it has no token before it
+    ? How many queries have a token before them?
+result.T
+    the result with its two axes exchanged
+    ? Which axis comes first, the head or the place?
+weights[:, :, 1:, 0].mean(0)
+    the first column of each head's table: the weight on the first token, not on the one before
+    ? Which key does query 3 look at, if it looks back by one?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -57,57 +57,39 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_kv_heads": 1, "head_dim": 1},
-    wrong=(
-        Wrong(
-            "the number for multiplications alone: an addition is an operation, too",
-            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, g, d, size) / 2,
-            hint="How many operations does one term of a dot product take? How many products are there?",
-        ),
-        Wrong(
-            "the number per element, not per byte",
-            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, g, d, 1),
-            hint="How many bytes has a number?",
-        ),
-        Wrong(
-            "the number for as many kv heads as heads",
-            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, h, d, size),
-            hint="How many heads of keys are read?",
-        ),
-        Wrong(
-            "the number with scores for `num_kv_heads` heads only",
-            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, g, d, size) * g / h,
-            hint="How many heads have scores of their own?",
-        ),
-        Wrong(
-            "the number without the bytes of queries and context",
-            lambda q, k, h, g, d, size: 4 * h * q * k * d / (2 * g * k * d * size),
-            hint="What comes in besides the keys and values, and what goes out?",
-        ),
-        Wrong(
-            "the number without the bytes of the context",
-            lambda q, k, h, g, d, size: 4 * h * q * k * d / ((_numbers(q, k, h, g, d) - h * q * d) * size),
-            hint="What is written at the end?",
-        ),
-        Wrong(
-            "the number with the keys and without the values",
-            lambda q, k, h, g, d, size: 4 * h * q * k * d / ((_numbers(q, k, h, g, d) - g * k * d) * size),
-            hint="Which two tensors are read from the cache?",
-        ),
-        Wrong(
-            "the number for a form that also writes and reads scores and weights; nothing but inputs and output counts",
-            lambda q, k, h, g, d, size: 4 * h * q * k * d / ((_numbers(q, k, h, g, d) + 4 * h * q * k) * size),
-            hint="Which tensors does the task count?",
-        ),
-        Wrong(
-            "bytes per operation",
-            lambda *given: 1 / arithmetic_intensity(*given),
-            hint="Which of the two stands above the line?",
-        ),
-        Wrong(
-            "the bytes alone",
-            lambda q, k, h, g, d, size: _numbers(q, k, h, g, d) * size,
-            hint="What is divided by the bytes?",
-        ),
-        Wrong("the operations alone", lambda q, k, h, g, d, size: 4 * h * q * k * d, hint="Per what is it asked?"),
-    ),
+    wrong="""
+2 * 2 => 2
+    the number for multiplications alone: an addition is an operation, too
+    ? How many operations does one term of a dot product take? How many products are there?
+numbers * bytes_per_number => numbers
+    the number per element, not per byte
+    ? How many bytes has a number?
+num_kv_heads * => num_heads *
+    the number for as many kv heads as heads
+    ? How many heads of keys are read?
+* num_heads => * num_kv_heads
+    the number with scores for `num_kv_heads` heads only
+    ? How many heads have scores of their own?
+num_heads * query_len + num_kv_heads * key_len => num_kv_heads * key_len
+    the number without the bytes of queries and context
+    ? What comes in besides the keys and values, and what goes out?
+4 * num_heads * query_len * key_len * head_dim / ((_numbers(query_len, key_len, num_heads, num_kv_heads, head_dim) - num_heads * query_len * head_dim) * bytes_per_number)
+    the number without the bytes of the context
+    ? What is written at the end?
+4 * num_heads * query_len * key_len * head_dim / ((_numbers(query_len, key_len, num_heads, num_kv_heads, head_dim) - num_kv_heads * key_len * head_dim) * bytes_per_number)
+    the number with the keys and without the values
+    ? Which two tensors are read from the cache?
+4 * num_heads * query_len * key_len * head_dim / ((_numbers(query_len, key_len, num_heads, num_kv_heads, head_dim) + 4 * num_heads * query_len * key_len) * bytes_per_number)
+    the number for a form that also writes and reads scores and weights; nothing but inputs and output counts
+    ? Which tensors does the task count?
+operations / (numbers * bytes_per_number) => numbers * bytes_per_number / operations
+    bytes per operation
+    ? Which of the two stands above the line?
+operations / (numbers * bytes_per_number) => numbers * bytes_per_number
+    the bytes alone
+    ? What is divided by the bytes?
+operations / (numbers * bytes_per_number) => operations
+    the operations alone
+    ? Per what is it asked?
+""",
 )

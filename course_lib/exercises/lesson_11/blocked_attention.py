@@ -10,8 +10,8 @@ from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
+from . import wrong_blocks  # noqa: F401  wrong answers call its functions
 from .online_step import online_step
-from .wrong_blocks import WRONG
 
 
 def blocked_attention(queries, keys, values, block, causal):
@@ -45,8 +45,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
         queries, keys, values = (
             rng.normal(*shape, std=one) for shape, one in zip(shapes, (std, std, 1.0), strict=True)
         )
-        if number == 3:  # the first query, which sees one key only, has a score of -6000
-            keys[0] = -6000.0 * head_dim**0.5 * queries[0] / queries[0].square().sum()
+        if number == 3:  # the first query, which sees one key only, has a score of -20000
+            keys[0] = -20000.0 * head_dim**0.5 * queries[0] / queries[0].square().sum()
         cases.append(Case((queries, keys, values, block, number % 2 == 1)))
     queries, keys, values, block, _ = cases[1].arguments
     whole = (queries[: 2 * block], keys[: 2 * block], values[: 2 * block])
@@ -80,5 +80,83 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"queries": "token head_dim", "keys": "token head_dim", "values": "token width"},
     axes="context computed",
-    wrong=WRONG,
+    wrong="""
+(wrong_blocks.attend(queries, keys, values, causal), wrong_blocks.count(len(queries), block, False))
+    the right context, with every block computed, even those that are hidden as a whole
+    ? Which keys does the first block of queries see?
+(wrong_blocks.attend(queries, keys, values, causal), len(queries) * (len(queries) + 1) // 2 if causal else len(queries) ** 2)
+    the right context, with the number of scores instead of the number of blocks
+    ? What does your count count?
+(wrong_blocks.attend(queries, keys, values, causal), -(-len(queries) // block))
+    the right context, with the number of the blocks of keys instead of that of all blocks
+    ? Are the queries in blocks, too?
+(wrong_blocks.attend(queries, keys, values, False), wrong_blocks.count(len(queries), block, causal))
+    attention without a mask, whatever `causal` is [no-causal-mask]
+total - torch.inf => total
+    attention whose largest score starts at a number such as 0 or -1000: where all scores are far below it, each weight
+        is 0
+    ? Which number is smaller than every score?
+total - torch.inf => total
+    attention whose largest score starts at a number such as 0 or -1000: where all scores are far below it, each weight
+        is 0
+    ? Which number is smaller than every score?
+scores.masked_fill(~keep, -torch.inf) => scores.masked_fill(~keep, 0.0)
+    attention in which hidden scores are 0, which is a score like any other
+    ? Which weight does a hidden key get, and which score makes it 0?
+(wrong_blocks.filled_with(-1000.0, queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+    attention in which hidden scores are -1000, which is more than a score of -6000
+    ? Which weight does a hidden key get, and which score makes it 0?
+first: => len:
+    attention in which blocks are hidden, and no single score within a block
+    ? In the block on the diagonal, what does the first query see?
+0.5 => 0.0
+    attention that is not scaled [missing-scale]
+(wrong_blocks.block_softmaxes(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+    a sum of softmaxes, one for each block of keys
+    ? What do the weights of a row sum to, over all blocks?
+(wrong_blocks.block_means(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+    the mean of softmaxes, one for each block of keys: a block counts as much as any other, whatever its scores
+    ? If all scores of one block are far below those of another, how much of its values should be left?
+(wrong_blocks.whole_blocks(queries, keys, values, block, causal), wrong_blocks.count(len(queries) // block * block, block, causal))
+    attention without the last, smaller block, of queries and of keys
+    ? Where do your loops end for 5 tokens in blocks of 2?
+(wrong_blocks.masked_scores(queries, keys, causal)[:, :len(queries) // block * block].softmax(-1) @ values[:len(queries) // block * block], -(-len(queries) // block) * (len(queries) // block))
+    attention without the last, smaller block of keys
+    ? Where does your inner loop end for 5 tokens in blocks of 2?
+(wrong_blocks.without_shrinking(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+    sums that are not made smaller when a block brings a larger score
+    ? To which largest score do the old total and the old context refer?
+mixed / total[:, None] => mixed
+    a context that is not divided by its total
+    ? What is left to do after the last block of keys?
+context, computed => context
+    the context alone; the number of blocks is asked for, too
+    ? How many values does the task ask for?
+0.5 => 1.0
+    attention whose scores are divided by head_dim, not by its square root [wrong-scale]
+queries. => values.
+    attention scaled by the width of the values [wrong-scale]
+(wrong_blocks.attend(queries, keys, values, True), wrong_blocks.count(len(queries), block, causal))
+    causal attention, whatever `causal` is
+    ? Where does your code use `causal`?
+(wrong_blocks.attend(queries, keys, values, True), wrong_blocks.count(len(queries), block, True))
+    causal attention and its number of blocks, whatever `causal` is
+    ? Where does your code use `causal`?
+(wrong_blocks.attend(queries, keys, values, False), wrong_blocks.count(len(queries), block, False))
+    attention without a mask and the number of all blocks, whatever `causal` is [no-causal-mask]
+first: => start:
+    attention in which every block is masked like the one on the diagonal
+    ? In a block left of the diagonal, which keys are later than a query?
+(wrong_blocks.attend(queries, keys, values, causal), wrong_blocks.count(len(queries) // block * block, block, causal))
+    the right context, with the smaller blocks at the end left out of the number
+    ? How many blocks are there for 5 tokens in blocks of 2?
+(wrong_blocks.attend(queries, keys, values, causal), wrong_blocks.count(len(queries), block, causal) - (-(-len(queries) // block) if causal else 0))
+    the right context, with the blocks below the diagonal of the table; those on it are computed, too
+    ? Which block does the first block of queries need?
+(wrong_blocks.without_the_rest(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+    a context whose last, smaller block of queries is missing
+    ? Where does your outer loop end for 5 tokens in blocks of 2?
+(wrong_blocks.masked_scores(queries, keys, causal).softmax(0) @ values, wrong_blocks.count(len(queries), block, causal))
+    attention with softmax over the queries [softmax-wrong-axis]
+""",
 )

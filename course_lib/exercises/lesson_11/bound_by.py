@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -12,10 +12,6 @@ def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):
     intensity = operations / bytes_moved
     balance = flops_per_second / bytes_per_second
     return "memory" if intensity < balance else "compute"
-
-
-def _word(memory: bool) -> str:
-    return "memory" if memory else "compute"
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -48,35 +44,27 @@ EXERCISE = FunctionExercise(
         "Compare `operations / bytes_moved` with `flops_per_second / bytes_per_second`: below it, memory decides.",
     ),
     draw=_draw,
-    wrong=(
-        Wrong(
-            "the two words exchanged",
-            lambda o, b, f, m: _word(o / b > f / m),
-            hint="Which of the two times is longer where there are few operations per byte?",
-        ),
-        Wrong(
-            "the word for arithmetic, whatever comes in", lambda o, b, f, m: "compute", hint="When is memory slower?"
-        ),
-        Wrong("the word for memory, always", lambda o, b, f, m: "memory", hint="When is arithmetic slower?"),
-        Wrong(
-            "a comparison in which the machine's operations per byte are not used",
-            lambda o, b, f, m: _word(o < b),
-            hint="How many operations does this machine do while one byte arrives?",
-        ),
-        Wrong(
-            "a comparison with the balance upside down, in bytes per operation",
-            lambda o, b, f, m: _word(o / b < m / f),
-            hint="In what unit is each side of your comparison?",
-        ),
-        Wrong(
-            "a comparison of the bytes per operation with the operations per byte of the machine",
-            lambda o, b, f, m: _word(b / o < f / m),
-            hint="In what unit is each side of your comparison?",
-        ),
-        Wrong(
-            "True where memory decides, and False elsewhere; a word is asked for",
-            lambda o, b, f, m: o / b < f / m,
-            hint="Which word belongs to True?",
-        ),
-    ),
+    wrong="""
+intensity < balance => intensity > balance
+    the two words exchanged
+    ? Which of the two times is longer where there are few operations per byte?
+'compute'
+    the word for arithmetic, whatever comes in
+    ? When is memory slower?
+'memory'
+    the word for memory, always
+    ? When is arithmetic slower?
+flops_per_second / => bytes_per_second /
+    a comparison in which the machine's operations per byte are not used
+    ? How many operations does this machine do while one byte arrives?
+flops_per_second / bytes_per_second => bytes_per_second / flops_per_second
+    a comparison with the balance upside down, in bytes per operation
+    ? In what unit is each side of your comparison?
+operations / bytes_moved => bytes_moved / operations
+    a comparison of the bytes per operation with the operations per byte of the machine
+    ? In what unit is each side of your comparison?
+operations / bytes_moved < flops_per_second / bytes_per_second
+    True where memory decides, and False elsewhere; a word is asked for
+    ? Which word belongs to True?
+""",
 )

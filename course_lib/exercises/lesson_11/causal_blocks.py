@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -56,63 +56,37 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     least={"num_tokens": 1, "query_block": 1, "key_block": 1},
     axes="query_block key_block",
-    wrong=(
-        Wrong(
-            "the blocks on and below the diagonal of the table: that holds only if both blocks are equally long",
-            _triangle,
-            hint="With blocks of 4 queries and 2 keys, which key blocks may query 3 attend to?",
-        ),
-        Wrong(
-            "the blocks in which every query may attend to every key",
-            lambda n, q, k: _starts(n, k) + k - 1 <= _starts(n, q)[:, None],
-            hint="May a block be skipped in which one of the queries may attend to one of the keys?",
-        ),
-        Wrong(
-            "the blocks whose first query may attend to their first key",
-            lambda n, q, k: _starts(n, k) <= _starts(n, q)[:, None],
-            hint="Which query of a block sees the most?",
-        ),
-        Wrong(
-            "the blocks in which nothing is hidden; those in which something is visible are asked for",
-            lambda n, q, k: (_starts(n, k) + k - 1).clamp(max=n - 1) <= _starts(n, q)[:, None],
-            hint="Can a block be skipped if one of its scores is needed?",
-        ),
-        Wrong(
-            "the blocks whose last query may attend to their last key",
-            lambda n, q, k: (_starts(n, k) + k - 1).clamp(max=n - 1) <= (_starts(n, q) + q - 1)[:, None],
-            hint="Which key of a block is seen by the most queries?",
-        ),
-        Wrong(
-            "the blocks that can be skipped: True should stand where a block is needed",
-            lambda n, q, k: ~causal_blocks(n, q, k),
-            mistake="mask-inverted",
-            hint="What does True mean in this table?",
-        ),
-        Wrong(
-            "a table without the smaller blocks at the end",
-            lambda n, q, k: causal_blocks(n, q, k)[: n // q, : n // k],
-            hint="How many blocks are there for 5 tokens in blocks of 2?",
-        ),
-        Wrong(
-            "a table with query blocks and key blocks exchanged",
-            lambda n, q, k: causal_blocks(n, q, k).T,
-            "mask-transposed",
-            "Is a row of your table one block of queries or of keys?",
-        ),
-        Wrong(
-            "a table in which a query may not attend to itself",
-            lambda n, q, k: _starts(n, k) < (_starts(n, q) + q - 1)[:, None],
-            "mask-off-by-one",
-        ),
-        Wrong(
-            "the causal mask of single tokens, not of blocks",
-            lambda n, q, k: torch.ones(n, n, dtype=torch.bool).tril(),
-            hint="How many blocks of queries are there?",
-        ),
-        Wrong(
-            "a table in which every block is needed",
-            lambda n, q, k: torch.ones_like(causal_blocks(n, q, k)),
-            "no-causal-mask",
-        ),
-    ),
+    wrong="""
+_triangle(num_tokens, query_block, key_block)
+    the blocks on and below the diagonal of the table: that holds only if both blocks are equally long
+    ? With blocks of 4 queries and 2 keys, which key blocks may query 3 attend to?
+_starts(num_tokens, key_block) + key_block - 1 <= _starts(num_tokens, query_block)[:, None]
+    the blocks in which every query may attend to every key
+    ? May a block be skipped in which one of the queries may attend to one of the keys?
+last_query[ => first_query[
+    the blocks whose first query may attend to their first key
+    ? Which query of a block sees the most?
+(_starts(num_tokens, key_block) + key_block - 1).clamp(max=num_tokens - 1) <= _starts(num_tokens, query_block)[:, None]
+    the blocks in which nothing is hidden; those in which something is visible are asked for
+    ? Can a block be skipped if one of its scores is needed?
+(_starts(num_tokens, key_block) + key_block - 1).clamp(max=num_tokens - 1) <= (_starts(num_tokens, query_block) + query_block - 1)[:, None]
+    the blocks whose last query may attend to their last key
+    ? Which key of a block is seen by the most queries?
+~result
+    the blocks that can be skipped: True should stand where a block is needed [mask-inverted]
+    ? What does True mean in this table?
+result[:num_tokens // query_block, :num_tokens // key_block]
+    a table without the smaller blocks at the end
+    ? How many blocks are there for 5 tokens in blocks of 2?
+result.T
+    a table with query blocks and key blocks exchanged [mask-transposed]
+    ? Is a row of your table one block of queries or of keys?
+1 => 2
+    a table in which a query may not attend to itself [mask-off-by-one]
+torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
+    the causal mask of single tokens, not of blocks
+    ? How many blocks of queries are there?
+query_block - => num_tokens -
+    a table in which every block is needed [no-causal-mask]
+""",
 )

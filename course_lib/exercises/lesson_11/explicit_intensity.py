@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -44,37 +44,27 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_tokens": 1, "num_heads": 1, "head_dim": 1},
-    wrong=(
-        Wrong(
-            "the number of the fused form, without scores and weights",
-            lambda t, h, d, size: _intensity(t, h, d, size, pairs=0),
-            hint="What does the explicit form write between its products?",
-        ),
-        Wrong(
-            "the number with two passes of tables like the scores; scores and weights are each written and read",
-            lambda t, h, d, size: _intensity(t, h, d, size, pairs=2),
-            hint="How often does each score pass between memory and processor?",
-        ),
-        Wrong(
-            "the number for multiplications alone: an addition is an operation, too",
-            lambda t, h, d, size: _intensity(t, h, d, size, operations=2),
-            hint="How many operations does one term of a dot product take?",
-        ),
-        Wrong(
-            "the number per element, not per byte",
-            lambda t, h, d, size: _intensity(t, h, d, 1),
-            hint="How many bytes has a number?",
-        ),
-        Wrong(
-            "the number without the context",
-            lambda t, h, d, size: _intensity(t, h, d, size, inputs=3),
-            hint="What is written at the end?",
-        ),
-        Wrong(
-            "the number of scores and weights alone",
-            lambda t, h, d, size: _intensity(t, h, d, size, inputs=0),
-            hint="What is read besides the scores?",
-        ),
-        Wrong("bytes per operation", lambda *given: 1 / _intensity(*given), hint="Which stands above the line?"),
-    ),
+    wrong="""
++= 4 => += 0
+    the number of the fused form, without scores and weights
+    ? What does the explicit form write between its products?
+_intensity(num_tokens, num_heads, head_dim, bytes_per_number, pairs=2)
+    the number with two passes of tables like the scores; scores and weights are each written and read
+    ? How often does each score pass between memory and processor?
+_intensity(num_tokens, num_heads, head_dim, bytes_per_number, operations=2)
+    the number for multiplications alone: an addition is an operation, too
+    ? How many operations does one term of a dot product take?
+numbers * bytes_per_number => numbers
+    the number per element, not per byte
+    ? How many bytes has a number?
+numbers = 4 => numbers = 3
+    the number without the context
+    ? What is written at the end?
+numbers = 4 => numbers = 0
+    the number of scores and weights alone
+    ? What is read besides the scores?
+operations / (numbers * bytes_per_number) => numbers * bytes_per_number / operations
+    bytes per operation
+    ? Which stands above the line?
+""",
 )

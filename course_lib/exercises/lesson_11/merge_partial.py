@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -91,93 +91,60 @@ EXERCISE = FunctionExercise(
     arguments={"out_a": "query width", "lse_a": "query", "out_b": "query width", "lse_b": "query"},
     axes="output lse",
     gradients=("out_a", "lse_a", "out_b", "lse_b"),
-    wrong=(
-        Wrong(
-            "the mean of the two outputs: one part may hold much more of the softmax",
-            lambda a, la, b, lb: _merge(a, la, b, lb, torch.full_like(la, 0.5)),
-            hint="How much should a part count whose scores are all very low?",
-        ),
-        Wrong("the sum of the two outputs", _summed, hint="Do the weights of all keys together sum to 1?"),
-        Wrong(
-            "outputs weighted by the lse itself, not by exp of it",
-            lambda a, la, b, lb: _merge(a, la, b, lb, la / (la + lb)),
-            hint="Of what is lse the logarithm?",
-        ),
-        Wrong(
-            "a merge with the two shares exchanged",
-            lambda a, la, b, lb: _merge(b, la, a, lb, torch.sigmoid(la - lb)),
-            hint="Which output does the share of part a multiply?",
-        ),
-        Wrong(
-            "a merge without a guard against large scores: exp(2000) is infinite",
-            _unguarded,
-            hint="Shares don't change if both lse get smaller by the same number. Which number?",
-        ),
-        Wrong(
-            "a merge that takes the largest lse of all queries from every one: for the others, both sums become 0",
-            _one_largest,
-            hint="Of which queries should the largest be taken: all of them, or each its own?",
-        ),
-        Wrong(
-            "a merge with one share for all queries: the mean of their shares",
-            lambda a, la, b, lb: _merge(a, la, b, lb, torch.sigmoid(la - lb).mean().expand_as(la)),
-            hint="Does every query find the same share of its softmax in part a?",
-        ),
-        Wrong(
-            "a merge whose shares are the softmax of exp(lse): the exponential was taken twice",
-            lambda a, la, b, lb: _merge(a, la, b, lb, torch.sigmoid(la.exp() - lb.exp())),
-            hint="What does softmax do with its input first?",
-        ),
-        Wrong(
-            "a merge without the shares of part b: its output was added whole",
-            lambda a, la, b, lb: (torch.sigmoid(la - lb)[:, None] * a + b, torch.logaddexp(la, lb)),
-            hint="By what is the output of part b multiplied?",
-        ),
-        Wrong(
-            "the right output, with the mean of the two lse",
-            lambda a, la, b, lb: (merge_partial(a, la, b, lb)[0], (la + lb) / 2),
-            hint="What is the logarithm of a sum of two exponentials?",
-        ),
-        Wrong(
-            "the right values in the wrong order: the output comes first",
-            lambda a, la, b, lb: merge_partial(a, la, b, lb)[::-1],
-            hint="Which of the two should come first?",
-        ),
-        Wrong(
-            "a merge whose shares don't sum to 1",
-            _undivided,
-            hint="What must both parts be divided by?",
-        ),
-        Wrong(
-            "the right output, with the two lse added up: the sums add, not their logarithms",
-            lambda a, la, b, lb: (merge_partial(a, la, b, lb)[0], la + lb),
-            hint="What is the logarithm of a sum of two exponentials?",
-        ),
-        Wrong(
-            "the right output, with the larger lse instead of that of all keys",
-            lambda a, la, b, lb: (merge_partial(a, la, b, lb)[0], torch.maximum(la, lb)),
-            hint="What is lse for two equal halves?",
-        ),
-        Wrong(
-            "the right output, with the sum of exponentials instead of its logarithm",
-            lambda a, la, b, lb: (merge_partial(a, la, b, lb)[0], torch.logaddexp(la, lb).exp()),
-            hint="What did `lse_a` hold, the sum or its logarithm?",
-        ),
-        Wrong(
-            "the right output alone; its lse is asked for, too",
-            lambda a, la, b, lb: merge_partial(a, la, b, lb)[0],
-            hint="What would a third part need to be merged?",
-        ),
-        Wrong(
-            "the output of the part with the larger lse alone",
-            lambda a, la, b, lb: _merge(a, la, b, lb, (la > lb).to(a.dtype)),
-            hint="How much does a part count that holds a third of the softmax?",
-        ),
-        Wrong(
-            "shares that sum to 1 over the queries; those of the two parts should",
-            lambda a, la, b, lb: (la.softmax(0)[:, None] * a + lb.softmax(0)[:, None] * b, torch.logaddexp(la, lb)),
-            "softmax-wrong-axis",
-            "Over which axis do your shares sum to 1?",
-        ),
-    ),
+    wrong="""
+_merge(out_a, lse_a, out_b, lse_b, torch.full_like(lse_a, 0.5))
+    the mean of the two outputs: one part may hold much more of the softmax
+    ? How much should a part count whose scores are all very low?
+_summed(out_a, lse_a, out_b, lse_b)
+    the sum of the two outputs
+    ? Do the weights of all keys together sum to 1?
+_merge(out_a, lse_a, out_b, lse_b, lse_a / (lse_a + lse_b))
+    outputs weighted by the lse itself, not by exp of it
+    ? Of what is lse the logarithm?
+_merge(out_b, lse_a, out_a, lse_b, torch.sigmoid(lse_a - lse_b))
+    a merge with the two shares exchanged
+    ? Which output does the share of part a multiply?
+_unguarded(out_a, lse_a, out_b, lse_b)
+    a merge without a guard against large scores: exp(2000) is infinite
+    ? Shares don't change if both lse get smaller by the same number. Which number?
+_one_largest(out_a, lse_a, out_b, lse_b)
+    a merge that takes the largest lse of all queries from every one: for the others, both sums become 0
+    ? Of which queries should the largest be taken: all of them, or each its own?
+_merge(out_a, lse_a, out_b, lse_b, torch.sigmoid(lse_a - lse_b).mean().expand_as(lse_a))
+    a merge with one share for all queries: the mean of their shares
+    ? Does every query find the same share of its softmax in part a?
+_merge(out_a, lse_a, out_b, lse_b, torch.sigmoid(lse_a.exp() - lse_b.exp()))
+    a merge whose shares are the softmax of exp(lse): the exponential was taken twice
+    ? What does softmax do with its input first?
+(lse_b => (lse
+    a merge without the shares of part b: its output was added whole
+    ? By what is the output of part b multiplied?
+(result[0], (lse_a + lse_b) / 2)
+    the right output, with the mean of the two lse
+    ? What is the logarithm of a sum of two exponentials?
+result[::-1]
+    the right values in the wrong order: the output comes first
+    ? Which of the two should come first?
+_undivided(out_a, lse_a, out_b, lse_b)
+    a merge whose shares don't sum to 1
+    ? What must both parts be divided by?
+(result[0], lse_a + lse_b)
+    the right output, with the two lse added up: the sums add, not their logarithms
+    ? What is the logarithm of a sum of two exponentials?
+(result[0], torch.maximum(lse_a, lse_b))
+    the right output, with the larger lse instead of that of all keys
+    ? What is lse for two equal halves?
+(result[0], torch.logaddexp(lse_a, lse_b).exp())
+    the right output, with the sum of exponentials instead of its logarithm
+    ? What did `lse_a` hold, the sum or its logarithm?
+result[0]
+    the right output alone; its lse is asked for, too
+    ? What would a third part need to be merged?
+_merge(out_a, lse_a, out_b, lse_b, (lse_a > lse_b).to(out_a.dtype))
+    the output of the part with the larger lse alone
+    ? How much does a part count that holds a third of the softmax?
+(lse_a.softmax(0)[:, None] * out_a + lse_b.softmax(0)[:, None] * out_b, torch.logaddexp(lse_a, lse_b))
+    shares that sum to 1 over the queries; those of the two parts should [softmax-wrong-axis]
+    ? Over which axis do your shares sum to 1?
+""",
 )

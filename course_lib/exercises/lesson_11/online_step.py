@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -48,12 +48,6 @@ def _forgets_largest(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> t
     return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
 
 
-def _grows(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    new = torch.maximum(m, s.amax(-1))
-    grow, weights = (new - m).exp(), (s - new[:, None]).exp()
-    return new, t * grow + weights.sum(-1), c * grow[:, None] + weights @ v
-
-
 def _divided(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
     largest, total, context = _step((m, t, c), s, v)
     return largest, total, context / total[:, None]
@@ -79,18 +73,6 @@ def _shrinks_all(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple
     new = torch.maximum(m, s.amax(-1))
     shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
     return new, (t + weights.sum(-1)) * shrink, (c + weights @ v) * shrink[:, None]
-
-
-def _without_exp(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    new = torch.maximum(m, s.amax(-1))
-    factor, weights = m - new, (s - new[:, None]).exp()
-    return new, t * factor + weights.sum(-1), c * factor[:, None] + weights @ v
-
-
-def _mean_total(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    largest, total, context = _step((m, t, c), s, v)
-    weights = (s - largest[:, None]).exp()
-    return largest, total - weights.sum(-1) + weights.mean(-1), context
 
 
 def _shrinks_new(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -141,101 +123,63 @@ EXERCISE = FunctionExercise(
         "values": "key head_dim",
     },
     axes="largest total context",
-    wrong=(
-        Wrong(
-            "a step that leaves the old sums as they are when a larger score comes",
-            lambda m, t, c, s, v: _step((m, t, c), s, v, ""),
-            hint="To which largest score do the old sums refer?",
-        ),
-        Wrong(
-            "a step whose context is not made smaller when a larger score comes",
-            lambda m, t, c, s, v: _step((m, t, c), s, v, "t"),
-            hint="What is the old context a sum of?",
-        ),
-        Wrong(
-            "a step whose total is not made smaller when a larger score comes",
-            lambda m, t, c, s, v: _step((m, t, c), s, v, "c"),
-            hint="What is the old total a sum of?",
-        ),
-        Wrong(
-            "a step that makes the old sums larger instead of smaller",
-            _grows,
-            hint="Is the new largest score above or below the old one?",
-        ),
-        Wrong(
-            "a step that forgets the old largest score, even if it was larger",
-            _forgets_largest,
-            hint="What is the largest score of all blocks so far?",
-        ),
-        Wrong(
-            "a step that compares this block's scores with this block's largest score only",
-            _own_largest,
-            hint="Which largest score do the new weights refer to? And the old ones?",
-        ),
-        Wrong(
-            "a step that never subtracts the largest score: exp(1000) is infinite",
-            _unguarded,
-            hint="What does exp get to see if all scores are about 1000?",
-        ),
-        Wrong(
-            "a step that divides by the total already",
-            _divided,
-            hint="When is the sum over all keys known?",
-        ),
-        Wrong(
-            "a step that takes softmax of the block alone",
-            _softmaxed,
-            hint="What does a block's softmax know about the other blocks?",
-        ),
-        Wrong(
-            "a step with one largest score for all queries",
-            lambda m, t, c, s, v: _with_largest(m, t, c, s, v, torch.maximum(m.max(), s.max()).expand_as(m)),
-            hint="Over which axis is the largest score sought? Each query has its own.",
-        ),
-        Wrong(
-            "a step that keeps the smaller of the two largest scores",
-            lambda m, t, c, s, v: _with_largest(m, t, c, s, v, torch.minimum(m, s.amax(-1))),
-            hint="What is the largest score of all keys so far?",
-        ),
-        Wrong(
-            "a step that keeps the old largest score, even if a larger one came",
-            lambda m, t, c, s, v: _with_largest(m, t, c, s, v, m),
-            hint="What is the largest score of all keys so far?",
-        ),
-        Wrong(
-            "a step that forgets what came before: its total and context are those of this block alone",
-            lambda m, t, c, s, v: _step((torch.maximum(m, s.amax(-1)), 0 * t, 0 * c), s, v),
-            hint="What becomes of the old total and the old context?",
-        ),
-        Wrong(
-            "a step that gives back the old largest score beside the right sums",
-            lambda m, t, c, s, v: (m, *_step((m, t, c), s, v)[1:]),
-            hint="Which largest score do the new sums refer to?",
-        ),
-        Wrong(
-            "a step that makes the new weights smaller as well; only the old sums refer to another largest score",
-            _shrinks_all,
-            hint="To which largest score do the new weights refer already?",
-        ),
-        Wrong(
-            "a step that multiplies the old sums by the difference of the largest scores, not by exp of it",
-            _without_exp,
-            hint="What becomes of exp(score - old) if the larger number is to be taken away?",
-        ),
-        Wrong(
-            "a step whose total takes the mean of the new weights, not their sum",
-            _mean_total,
-            hint="What is the total a sum of?",
-        ),
-        Wrong(
-            "a step that makes the new weights smaller instead of the old sums",
-            _shrinks_new,
-            hint="Which of the sums refers to the old largest score?",
-        ),
-        Wrong(
-            "a step that gives back the total first; the largest score comes first",
-            lambda m, t, c, s, v: tuple(_step((m, t, c), s, v)[at] for at in (1, 0, 2)),
-            hint="In which order are the three given back?",
-        ),
-    ),
+    wrong="""
+largest - => new_largest -
+    a step that leaves the old sums as they are when a larger score comes
+    ? To which largest score do the old sums refer?
+context * shrink[:, None] => context
+    a step whose context is not made smaller when a larger score comes
+    ? What is the old context a sum of?
+total * shrink => total
+    a step whose total is not made smaller when a larger score comes
+    ? What is the old total a sum of?
+largest - new_largest => new_largest - largest
+    a step that makes the old sums larger instead of smaller
+    ? Is the new largest score above or below the old one?
+_forgets_largest(largest, total, context, scores, values)
+    a step that forgets the old largest score, even if it was larger
+    ? What is the largest score of all blocks so far?
+_own_largest(largest, total, context, scores, values)
+    a step that compares this block's scores with this block's largest score only
+    ? Which largest score do the new weights refer to? And the old ones?
+_unguarded(largest, total, context, scores, values)
+    a step that never subtracts the largest score: exp(1000) is infinite
+    ? What does exp get to see if all scores are about 1000?
+_divided(largest, total, context, scores, values)
+    a step that divides by the total already
+    ? When is the sum over all keys known?
+_softmaxed(largest, total, context, scores, values)
+    a step that takes softmax of the block alone
+    ? What does a block's softmax know about the other blocks?
+_with_largest(largest, total, context, scores, values, torch.maximum(largest.max(), scores.max()).expand_as(largest))
+    a step with one largest score for all queries
+    ? Over which axis is the largest score sought? Each query has its own.
+_with_largest(largest, total, context, scores, values, torch.minimum(largest, scores.amax(-1)))
+    a step that keeps the smaller of the two largest scores
+    ? What is the largest score of all keys so far?
+torch.maximum(largest, scores.amax(dim=-1)) => largest
+    a step that keeps the old largest score, even if a larger one came
+    ? What is the largest score of all keys so far?
+_step((torch.maximum(largest, scores.amax(-1)), 0 * total, 0 * context), scores, values)
+    a step that forgets what came before: its total and context are those of this block alone
+    ? What becomes of the old total and the old context?
+new_largest, => largest,
+    a step that gives back the old largest score beside the right sums
+    ? Which largest score do the new sums refer to?
+_shrinks_all(largest, total, context, scores, values)
+    a step that makes the new weights smaller as well; only the old sums refer to another largest score
+    ? To which largest score do the new weights refer already?
+(largest - new_largest).exp() => largest - new_largest
+    a step that multiplies the old sums by the difference of the largest scores, not by exp of it
+    ? What becomes of exp(score - old) if the larger number is to be taken away?
+weights.sum => weights.mean
+    a step whose total takes the mean of the new weights, not their sum
+    ? What is the total a sum of?
+_shrinks_new(largest, total, context, scores, values)
+    a step that makes the new weights smaller instead of the old sums
+    ? Which of the sums refers to the old largest score?
+tuple((_step((largest, total, context), scores, values)[at] for at in (1, 0, 2)))
+    a step that gives back the total first; the largest score comes first
+    ? In which order are the three given back?
+""",
 )

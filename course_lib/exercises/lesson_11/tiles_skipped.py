@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -39,33 +39,27 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_tokens": 1, "size": 1},
-    wrong=(
-        Wrong(
-            "the tiles that are computed, not those that are skipped",
-            lambda n, size: _side(n, size) * (_side(n, size) + 1) // 2,
-            hint="On which side of the diagonal are the hidden scores?",
-        ),
-        Wrong(
-            "half of all tiles: those on the diagonal are needed",
-            lambda n, size: _side(n, size) ** 2 / 2,
-            hint="Does a tile on the diagonal hold a visible score?",
-        ),
-        Wrong(
-            "half of all tiles, rounded down: those on the diagonal are needed",
-            lambda n, size: _side(n, size) ** 2 // 2,
-            hint="Does a tile on the diagonal hold a visible score?",
-        ),
-        Wrong(
-            "the number without the smaller tiles at the end",
-            lambda n, size: (n // size) * (n // size - 1) // 2,
-            hint="How many tiles a side are there for 5 tokens in tiles of 2?",
-        ),
-        Wrong("the number of hidden scores", lambda n, size: n * (n - 1) // 2, hint="Does it count scores or tiles?"),
-        Wrong(
-            "the number of all tiles that are not on the diagonal",
-            lambda n, size: _side(n, size) * (_side(n, size) - 1),
-            hint="Are the tiles below the diagonal hidden?",
-        ),
-        Wrong("the number of all tiles", lambda n, size: _side(n, size) ** 2, hint="Which of them hide everything?"),
-    ),
+    wrong="""
+1 => -1
+    the tiles that are computed, not those that are skipped
+    ? On which side of the diagonal are the hidden scores?
+_side(num_tokens, size) ** 2 / 2
+    half of all tiles: those on the diagonal are needed
+    ? Does a tile on the diagonal hold a visible score?
+1 => 0
+    half of all tiles, rounded down: those on the diagonal are needed
+    ? Does a tile on the diagonal hold a visible score?
+num_tokens // size * (num_tokens // size - 1) // 2
+    the number without the smaller tiles at the end
+    ? How many tiles a side are there for 5 tokens in tiles of 2?
+-num_tokens // size => -num_tokens
+    the number of hidden scores
+    ? Does it count scores or tiles?
+2 => 1
+    the number of all tiles that are not on the diagonal
+    ? Are the tiles below the diagonal hidden?
+_side(num_tokens, size) ** 2
+    the number of all tiles
+    ? Which of them hide everything?
+""",
 )

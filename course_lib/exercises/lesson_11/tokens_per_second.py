@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -38,29 +38,26 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_texts": 1},
-    wrong=(
-        Wrong(
-            "the tokens of one text, not of all",
-            lambda n, w, c, m: m / (w + n * c),
-            hint="How many tokens does one step write?",
-        ),
-        Wrong(
-            "the number for a cache that all texts share",
-            lambda n, w, c, m: n * m / (w + c),
-            hint="Can one text use the keys of another?",
-        ),
-        Wrong(
-            "the number for weights that are read anew for each text",
-            lambda n, w, c, m: m / (w + c),
-            hint="Do the weights differ from text to text?",
-        ),
-        Wrong("the number without the caches", lambda n, w, c, m: n * m / w, hint="What else is read in a step?"),
-        Wrong("the number without the weights", lambda n, w, c, m: m / c, hint="What else is read in a step?"),
-        Wrong(
-            "the seconds of a step, not the tokens per second",
-            lambda n, w, c, m: (w + n * c) / m,
-            hint="Which stands above the line?",
-        ),
-        Wrong("the steps per second of one text alone", lambda n, w, c, m: m / (w + c) / n),
-    ),
+    wrong="""
+num_texts * bytes_per_second => bytes_per_second
+    the tokens of one text, not of all
+    ? How many tokens does one step write?
+num_texts * cache_bytes => cache_bytes
+    the number for a cache that all texts share
+    ? Can one text use the keys of another?
+bytes_per_second / (weight_bytes + cache_bytes)
+    the number for weights that are read anew for each text
+    ? Do the weights differ from text to text?
+/ bytes_of_a_step => / weight_bytes
+    the number without the caches
+    ? What else is read in a step?
+bytes_per_second / cache_bytes
+    the number without the weights
+    ? What else is read in a step?
+(weight_bytes + num_texts * cache_bytes) / bytes_per_second
+    the seconds of a step, not the tokens per second
+    ? Which stands above the line?
+bytes_per_second / (weight_bytes + cache_bytes) / num_texts
+    the steps per second of one text alone
+""",
 )

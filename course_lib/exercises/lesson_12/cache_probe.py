@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -90,51 +90,33 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     extract=_as_number,
-    wrong=(
-        Wrong(
-            "the difference if each piece begins with an empty cache",
-            lambda code, x, size: _difference(code, x, size, shared=False).abs().max(),
-            hint="In which line is the cache made, and how often does that line run?",
-        ),
-        Wrong(
-            "the difference if the run at once begins with the cache that the pieces have filled",
-            lambda code, x, size: _used_twice(code, x, size).abs().max(),
-            hint="What is in the cache after the last piece?",
-        ),
-        Wrong(
-            "the difference with its sign: an output that is too small is overlooked",
-            lambda code, x, size: _difference(code, x, size).max(),
-            hint="What is the largest of -5 and 1, and which of them is further off?",
-        ),
-        Wrong(
-            "the mean difference instead of the largest",
-            lambda code, x, size: _difference(code, x, size).abs().mean(),
-            hint="What does a mean make of one large difference among many zeros?",
-        ),
-        Wrong(
-            "the difference of the last token alone",
-            lambda code, x, size: _difference(code, x, size)[:, -1].abs().max(),
-            hint="Which tokens of the output does it compare?",
-        ),
-        Wrong(
-            "the difference for pieces of one token, whatever `size` is",
-            lambda code, x, size: _difference(code, x, 1).abs().max(),
-            hint="Where does your code use `size`?",
-        ),
-        Wrong(
-            "the difference of the first sample alone",
-            lambda code, x, size: _difference(code, x, size)[0].abs().max(),
-            hint="Which axis holds the samples?",
-        ),
-        Wrong(
-            "the difference for `size` pieces, not for pieces of `size` tokens",
-            lambda code, x, size: _difference(code, x, -(-x.shape[1] // size)).abs().max(),
-            hint="What does the number in `chunk` count, and what the one in `split`?",
-        ),
-        Wrong(
-            "the difference without the last piece, which is shorter",
-            lambda code, x, size: _difference(code, x[:, : x.shape[1] // size * size], size).abs().max(),
-            hint="Which tokens are left over if `size` does not divide their number?",
-        ),
-    ),
+    wrong="""
+_difference(code, x, size, shared=False).abs().max()
+    the difference if each piece begins with an empty cache
+    ? In which line is the cache made, and how often does that line run?
+_used_twice(code, x, size).abs().max()
+    the difference if the run at once begins with the cache that the pieces have filled
+    ? What is in the cache after the last piece?
+_difference(code, x, size).max()
+    the difference with its sign: an output that is too small is overlooked
+    ? What is the largest of -5 and 1, and which of them is further off?
+_difference(code, x, size).abs().mean()
+    the mean difference instead of the largest
+    ? What does a mean make of one large difference among many zeros?
+_difference(code, x, size)[:, -1].abs().max()
+    the difference of the last token alone
+    ? Which tokens of the output does it compare?
+_difference(code, x, 1).abs().max()
+    the difference for pieces of one token, whatever `size` is
+    ? Where does your code use `size`?
+_difference(code, x, size)[0].abs().max()
+    the difference of the first sample alone
+    ? Which axis holds the samples?
+_difference(code, x, -(-x.shape[1] // size)).abs().max()
+    the difference for `size` pieces, not for pieces of `size` tokens
+    ? What does the number in `chunk` count, and what the one in `split`?
+_difference(code, x[:, :x.shape[1] // size * size], size).abs().max()
+    the difference without the last piece, which is shorter
+    ? Which tokens are left over if `size` does not divide their number?
+""",
 )

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -86,51 +86,33 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     extract=_as_bool,
-    wrong=(
-        Wrong(
-            "a probe that watches the changed token's own output, too: that one may move",
-            lambda code, x, t: not _same(code, x, t, outputs=slice(t + 1)),
-            hint="Where does your slice end?",
-        ),
-        Wrong(
-            "a probe that watches the outputs from the changed token on: those may move",
-            lambda code, x, t: not _same(code, x, t, outputs=slice(t, None)),
-            hint="Which outputs must not notice the change?",
-        ),
-        Wrong(
-            "a probe that watches all outputs",
-            lambda code, x, t: not _same(code, x, t),
-            hint="May the output of the changed token move?",
-        ),
-        Wrong(
-            "a probe that says yes where nothing moved, and no where something did",
-            lambda code, x, t: _same(code, x, t, outputs=slice(t)),
-            hint="What does `torch.allclose` return if nothing moved?",
-        ),
-        Wrong(
-            "a probe that watches the token just before the changed one only",
-            lambda code, x, t: not _same(code, x, t, outputs=slice(t - 1, t)),
-            hint="Which tokens come before token 3?",
-        ),
-        Wrong(
-            "a probe that watches the first sample only",
-            lambda code, x, t: not _same(code, x, t, slice(1), slice(t)),
-            hint="Which axis holds the samples?",
-        ),
-        Wrong(
-            "a probe that changes the last token, whichever it is told",
-            lambda code, x, t: not _same(code, x, -1, outputs=slice(t)),
-            hint="Where does your code use `token`?",
-        ),
-        Wrong(
-            "a probe that watches the outputs behind the changed token: those may move",
-            lambda code, x, t: not _same(code, x, t, outputs=slice(t + 1, None)),
-            hint="Which outputs must not notice the change?",
-        ),
-        Wrong(
-            "a probe that overlooks outputs that move down",
-            _rises,
-            hint="How large is a difference of -5 without its sign?",
-        ),
-    ),
+    wrong="""
+code(x) => x
+    a probe that watches the changed token's own output, too: that one may move
+    ? Where does your slice end?
+code(x) => x
+    a probe that watches the outputs from the changed token on: those may move
+    ? Which outputs must not notice the change?
+code(x) => x
+    a probe that watches all outputs
+    ? May the output of the changed token move?
+_same(code, x, token, outputs=slice(token))
+    a probe that says yes where nothing moved, and no where something did
+    ? What does `torch.allclose` return if nothing moved?
+not _same(code, x, token, outputs=slice(token - 1, token))
+    a probe that watches the token just before the changed one only
+    ? Which tokens come before token 3?
+not _same(code, x, token, slice(1), slice(token))
+    a probe that watches the first sample only
+    ? Which axis holds the samples?
+not _same(code, x, -1, outputs=slice(token))
+    a probe that changes the last token, whichever it is told
+    ? Where does your code use `token`?
+not _same(code, x, token, outputs=slice(token + 1, None))
+    a probe that watches the outputs behind the changed token: those may move
+    ? Which outputs must not notice the change?
+_rises(code, x, token)
+    a probe that overlooks outputs that move down
+    ? How large is a difference of -5 without its sign?
+""",
 )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -99,6 +99,7 @@ FALLING = "one token depends on a later one, in a single channel that falls"
 DIRECTION = "one token depends on a later one, and tokens are normalized first"
 SIZE = "one token depends on a later one, and signs do not count"
 ZERO = "the first token depends on a later one whose elements are 0"
+LONG = "the first of many tokens also sees the last"
 WEAK = "one token depends on a later one a little"
 
 
@@ -148,14 +149,15 @@ def _draw(rng: InputGenerator) -> list[Case]:
 
 
 def _draw_hidden(rng: InputGenerator) -> list[Case]:
-    """Draw leaks that a sum, a change of all later tokens or a look at some samples overlooks."""
-    return _cases([(CANCELS, _leaky), (NEIGHBOURS, _seen(0, 1)), (FIRST_SAMPLE, _leaky)], rng)
+    """Draw leaks that a sum, a change of all later tokens or a look at some samples or tokens overlooks."""
+    return _cases([(CANCELS, _leaky), (NEIGHBOURS, _seen(0, 1)), (FIRST_SAMPLE, _leaky), (LONG, _seen(0, -1))], rng)
 
 
 def _cases(kinds: list[tuple[str, Callable[[int, InputGenerator], Tensor]]], rng: InputGenerator) -> list[Case]:
     cases = []
     for about, kind in kinds:
         batch, num_tokens, width = rng.sizes(3, 4, 9)
+        num_tokens += 16 * (about == LONG)
         # Tokens close to each other, so that no attention weight is too small to matter.
         x = rng.normal(batch, num_tokens, width, std=0.6)
         x[:, 0, 0] = x[:, 0, 0].abs()
@@ -193,78 +195,52 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     draw_edges=_draw_hidden,
-    wrong=(
-        Wrong("a probe that never finds anything", lambda code, x: [], hint="Does it find a module without a mask?"),
-        Wrong(
-            "a list that names a token once for each later token it depends on",
-            lambda code, x: [out for t in range(x.shape[1]) for out in _moved(code, x, t) if out < t],
-            hint="How often may one token stand on the list?",
-        ),
-        Wrong(
-            "the tokens on which any output depends, their own included",
-            lambda code, x: [t for t in range(x.shape[1]) if _moved(code, x, t)],
-            hint="A sum over all outputs can't say whose output depends on a token. Which outputs come before it?",
-        ),
-        Wrong(
-            "a probe that finds a leak at every token",
-            lambda code, x: list(range(x.shape[1])),
-            hint="What does it say of a causal module?",
-        ),
-        Wrong(
-            "a probe that changes the last token only: a leak from token 1 to token 0 goes unseen",
-            _probe(-1, seen=lambda out, token: out < token),
-            hint="Which tokens could leak?",
-        ),
-        Wrong(
-            "a probe that looks at the changed token's own output, too: that one may move",
-            _probe(seen=lambda out, token: out <= token),
-            hint="May the output of token t depend on token t?",
-        ),
-        Wrong(
-            "a probe that lists whoever looks at an earlier token",
-            _probe(seen=lambda out, token: out > token),
-            hint="Is a look at an earlier token a leak?",
-        ),
-        Wrong(
-            "a probe that changes the first token: whoever moves then only looks back",
-            _probe(0, seen=lambda out, token: out != token),
-            hint="Is a look at an earlier token a leak?",
-        ),
-        Wrong(
-            "the tokens that are seen by earlier ones; asked for are those that see them",
-            lambda code, x: [t for t in range(x.shape[1]) if any(out < t for out in _moved(code, x, t))],
-            hint="You changed one token, and the output of another moved. Which of the two depends on the other?",
-        ),
-        Wrong(
-            "a probe that finds a leak into the first token only",
-            _probe(seen=lambda out, token: out == 0 < token),
-            hint="Which tokens come before token t?",
-        ),
-        Wrong(
-            "a probe that looks at the output of the token just before the changed one",
-            _probe(seen=lambda out, token: out == token - 1),
-            hint="Which tokens come before token t?",
-        ),
-        Wrong(
-            "a probe that looks at the first sample only",
-            lambda code, x: leaks(lambda x: code(x)[:1], x),
-            hint="Which samples of the batch does it look at?",
-        ),
-        Wrong(
-            "a probe of the first channel only, in what it changes or in what it looks at",
-            lambda code, x: leaks(lambda x: code(x)[..., :1], x),
-            hint="In which channels can a leak begin, and in which can it show?",
-        ),
-        Wrong(
-            "the tokens that don't leak",
-            lambda code, x: sorted({*range(x.shape[1])} - {*leaks(code, x)}),
-            hint="Which of the two lists is the suspicious one?",
-        ),
-        Wrong(
-            "a probe that overlooks outputs that move down",
-            _rising,
-            hint="How large is a difference of -5 without its sign?",
-        ),
-    ),
+    wrong="""
+1.0 => 0.0
+    a probe that never finds anything
+    ? Does it find a module without a mask?
+[out for t in range(x.shape[1]) for out in _moved(code, x, t) if out < t]
+    a list that names a token once for each later token it depends on
+    ? How often may one token stand on the list?
+[t for t in range(x.shape[1]) if _moved(code, x, t)]
+    the tokens on which any output depends, their own included
+    ? A sum over all outputs can't say whose output depends on a token. Which outputs come before it?
+list(range(x.shape[1]))
+    a probe that finds a leak at every token
+    ? What does it say of a causal module?
+_probe(-1, seen=lambda out, token: out < token)(code, x)
+    a probe that changes the last token only: a leak from token 1 to token 0 goes unseen
+    ? Which tokens could leak?
+_probe(seen=lambda out, token: out <= token)(code, x)
+    a probe that looks at the changed token's own output, too: that one may move
+    ? May the output of token t depend on token t?
+_probe(seen=lambda out, token: out > token)(code, x)
+    a probe that lists whoever looks at an earlier token
+    ? Is a look at an earlier token a leak?
+_probe(0, seen=lambda out, token: out != token)(code, x)
+    a probe that changes the first token: whoever moves then only looks back
+    ? Is a look at an earlier token a leak?
+{earlier => {token
+    the tokens that are seen by earlier ones; asked for are those that see them
+    ? You changed one token, and the output of another moved. Which of the two depends on the other?
+_probe(seen=lambda out, token: out == 0 < token)(code, x)
+    a probe that finds a leak into the first token only
+    ? Which tokens come before token t?
+_probe(seen=lambda out, token: out == token - 1)(code, x)
+    a probe that looks at the output of the token just before the changed one
+    ? Which tokens come before token t?
+right(lambda x: code(x)[:1], x)
+    a probe that looks at the first sample only
+    ? Which samples of the batch does it look at?
+right(lambda x: code(x)[..., :1], x)
+    a probe of the first channel only, in what it changes or in what it looks at
+    ? In which channels can a leak begin, and in which can it show?
+sorted({*range(x.shape[1])} - {*result})
+    the tokens that don't leak
+    ? Which of the two lists is the suspicious one?
+_rising(code, x)
+    a probe that overlooks outputs that move down
+    ? How large is a difference of -5 without its sign?
+""",
     extract=_as_tokens,
 )

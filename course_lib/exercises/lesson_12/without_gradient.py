@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -24,10 +24,6 @@ def _gradients(module: nn.Module, x: Tensor, token: int | slice) -> dict[str, Te
 
 def _without(module: nn.Module, x: Tensor, token: int | slice) -> tuple[str, ...]:
     return tuple(name for name, grad in _gradients(module, x, token).items() if grad is None or not grad.any())
-
-
-def _some_rows(module: nn.Module, x: Tensor, token: int) -> list[str]:
-    return [name for name, grad in _gradients(module, x, token).items() if grad is None or not grad.any(-1).all()]
 
 
 def _as_names(result: object, *_: object) -> object:
@@ -114,58 +110,40 @@ EXERCISE = FunctionExercise(
         "A gradient can also be there and be zero: `parameter.grad.any()` says whether it is more than that.",
     ),
     draw=_draw,
-    wrong=(
-        Wrong(
-            "the parameters that do get a gradient",
-            lambda m, x, t: [name for name, grad in _gradients(m, x, t).items() if grad is not None and grad.any()],
-            hint="Which of the two lists is the suspicious one?",
-        ),
-        Wrong(
-            "the parameters whose gradient is None: one that is all zeros teaches nothing, either",
-            lambda m, x, t: [name for name, grad in _gradients(m, x, t).items() if grad is None],
-            hint="What does a gradient of zeros change?",
-        ),
-        Wrong(
-            "the parameters of which some rows get no gradient: the other rows are trained",
-            _some_rows,
-            hint="Is a parameter without gradient if a part of it gets one?",
-        ),
-        Wrong(
-            "no parameter at all, whatever the module does",
-            lambda m, x, t: [],
-            hint="Was `backward` called on its output?",
-        ),
-        Wrong(
-            "all parameters",
-            lambda m, x, t: [n for n, _ in m.named_parameters()],
-            hint="Was `backward` called before you looked?",
-        ),
-        Wrong(
-            "the names of the submodules, not of the parameters",
-            lambda m, x, t: [name.removesuffix(".weight") for name in _without(m, x, t)],
-            hint="What does `named_parameters` call them?",
-        ),
-        Wrong(
-            "the parameters whose gradient is there and all zeros; None is no gradient, either",
-            lambda m, x, t: [name for name, grad in _gradients(m, x, t).items() if grad is not None and not grad.any()],
-            hint="What is `parameter.grad` where nothing arrived?",
-        ),
-        Wrong("how many there are, not which", lambda m, x, t: len(_without(m, x, t)), hint="What is asked for?"),
-        Wrong(
-            "the parameters that the outputs of all tokens together send no gradient to",
-            lambda m, x, t: _without(m, x, slice(None)),
-            hint="Where does your code use `token`?",
-        ),
-        Wrong(
-            "the parameters that the outputs of all tokens up to this one send no gradient to",
-            lambda m, x, t: _without(m, x, slice(None, t + 1)),
-            hint="How many tokens does `[:, :token + 1]` select?",
-        ),
-        Wrong(
-            "the parameters that the outputs of this and all later tokens send no gradient to",
-            lambda m, x, t: _without(m, x, slice(t, None)),
-            hint="How many tokens does `[:, token:]` select?",
-        ),
-    ),
+    wrong="""
+[name for name, grad in _gradients(module, x, token).items() if grad is not None and grad.any()]
+    the parameters that do get a gradient
+    ? Which of the two lists is the suspicious one?
+[name for name, grad in _gradients(module, x, token).items() if grad is None]
+    the parameters whose gradient is None: one that is all zeros teaches nothing, either
+    ? What does a gradient of zeros change?
+one.grad.any => one.grad.all
+    the parameters of which some rows get no gradient: the other rows are trained
+    ? Is a parameter without gradient if a part of it gets one?
+[]
+    no parameter at all, whatever the module does
+    ? Was `backward` called on its output?
+if one => if x
+    all parameters
+    ? Was `backward` called before you looked?
+[name.removesuffix('.weight') for name in _without(module, x, token)]
+    the names of the submodules, not of the parameters
+    ? What does `named_parameters` call them?
+[name for name, grad in _gradients(module, x, token).items() if grad is not None and (not grad.any())]
+    the parameters whose gradient is there and all zeros; None is no gradient, either
+    ? What is `parameter.grad` where nothing arrived?
+len(_without(module, x, token))
+    how many there are, not which
+    ? What is asked for?
+:, token => :
+    the parameters that the outputs of all tokens together send no gradient to
+    ? Where does your code use `token`?
+_without(module, x, slice(None, token + 1))
+    the parameters that the outputs of all tokens up to this one send no gradient to
+    ? How many tokens does `[:, :token + 1]` select?
+_without(module, x, slice(token, None))
+    the parameters that the outputs of this and all later tokens send no gradient to
+    ? How many tokens does `[:, token:]` select?
+""",
     extract=_as_names,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -43,41 +43,27 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_devices": 1},
-    wrong=(
-        Wrong(
-            "the time of a ring in which each step sends the whole tensor",
-            lambda b, n, v, t: _seconds(b, 2 * (n - 1), v, t),
-            hint="How many bytes is one of the pieces?",
-        ),
-        Wrong(
-            "the time of half of the steps: the sums must also be handed round",
-            lambda b, n, v, t: _seconds(b / n, n - 1, v, t),
-            hint="How many steps are there?",
-        ),
-        Wrong(
-            "the time with 2 * num_devices steps",
-            lambda b, n, v, t: _seconds(b / n, 2 * n, v, t),
-            hint="How many steps does a single device need?",
-        ),
-        Wrong(
-            "the time with a single latency: every step waits for one",
-            lambda b, n, v, t: _seconds(b / n, 2 * (n - 1), v, 0) + t,
-            hint="In how many steps does a device wait for its neighbour?",
-        ),
-        Wrong(
-            "the time without any latency",
-            lambda b, n, v, t: _seconds(b / n, 2 * (n - 1), v, 0),
-            hint="What does a step cost if the piece is a single byte?",
-        ),
-        Wrong(
-            "the latency of all steps without the bytes",
-            lambda b, n, v, t: 2 * (n - 1) * t,
-            hint="Does a large tensor take no longer than a small one?",
-        ),
-        Wrong(
-            "the time of a single step",
-            lambda b, n, v, t: _seconds(b / n, 1, v, t),
-            hint="How many steps are there?",
-        ),
-    ),
+    wrong="""
+num_bytes / num_devices => num_bytes
+    the time of a ring in which each step sends the whole tensor
+    ? How many bytes is one of the pieces?
+2 => 1
+    the time of half of the steps: the sums must also be handed round
+    ? How many steps are there?
+1 => 0
+    the time with 2 * num_devices steps
+    ? How many steps does a single device need?
+_seconds(num_bytes / num_devices, 2 * (num_devices - 1), bytes_per_second, 0) + latency
+    the time with a single latency: every step waits for one
+    ? In how many steps does a device wait for its neighbour?
+_seconds(num_bytes / num_devices, 2 * (num_devices - 1), bytes_per_second, 0)
+    the time without any latency
+    ? What does a step cost if the piece is a single byte?
+num_bytes / => latency /
+    the latency of all steps without the bytes
+    ? Does a large tensor take no longer than a small one?
+_seconds(num_bytes / num_devices, 1, bytes_per_second, latency)
+    the time of a single step
+    ? How many steps are there?
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -78,47 +78,33 @@ EXERCISE = FunctionExercise(
         "Compute the sum for each number in `degrees`, and give back the number at which the sum is smallest.",
     ),
     draw=_draw,
-    wrong=(
-        Wrong(
-            "the choice for a cache that is cut even where the kv heads have run out",
-            _cache_cut_further,
-            hint="Into how many parts can a cache of two kv heads be cut, if heads are dealt out whole?",
-        ),
-        Wrong(
-            "the choice without the cache, or with one that is not cut",
-            _without_cache,
-            hint="What does a device read of the cache?",
-        ),
-        Wrong("the choice without the weights", _without_weights, hint="What else does a step read?"),
-        Wrong(
-            "the choice for a step in which n devices cost n times `ring_ms`, not n - 1 times",
-            _ring_too_long,
-            hint="How often is `ring_ms` added with two devices?",
-        ),
-        Wrong(
-            "the choice for the smallest time over all devices together",
-            _over_all_devices,
-            hint="For which time does somebody wait who reads the text?",
-        ),
-        Wrong(
-            "the choice if more devices never take longer to talk",
-            lambda w, c, kv, ring, degrees: best_degree(w, c, kv, 1e-9, degrees),
-            hint="How does what `ring_ms` says grow with the number of devices?",
-        ),
-        Wrong(
-            "the longest step, not the shortest",
-            lambda w, c, kv, ring, degrees: max(degrees, key=lambda n: _step(w, c, kv, ring, n)),
-            hint="Are you looking for the smallest or for the largest sum?",
-        ),
-        Wrong(
-            "the index of the best number of devices, not the number itself",
-            lambda w, c, kv, ring, degrees: degrees.index(best_degree(w, c, kv, ring, degrees)),
-            hint="What does `degrees` hold at this index?",
-        ),
-        Wrong(
-            "the time of the best number of devices, not the number itself",
-            lambda w, c, kv, ring, degrees: min(_step(w, c, kv, ring, n) for n in degrees),
-            hint="Which number of devices has this time?",
-        ),
-    ),
+    wrong="""
+num_kv_heads) => n)
+    the choice for a cache that is cut even where the kv heads have run out
+    ? Into how many parts can a cache of two kv heads be cut, if heads are dealt out whole?
+n, => ring_ms,
+    the choice without the cache, or with one that is not cut
+    ? What does a device read of the cache?
+n + => ring_ms +
+    the choice without the weights
+    ? What else does a step read?
+_ring_too_long(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees)
+    the choice for a step in which n devices cost n times `ring_ms`, not n - 1 times
+    ? How often is `ring_ms` added with two devices?
+min(degrees, key=step) => min(degrees)
+    the choice for the smallest time over all devices together
+    ? For which time does somebody wait who reads the text?
+n - 1 => 1
+    the choice if more devices never take longer to talk
+    ? How does what `ring_ms` says grow with the number of devices?
+return min => return max
+    the longest step, not the shortest
+    ? Are you looking for the smallest or for the largest sum?
+degrees.index(result)
+    the index of the best number of devices, not the number itself
+    ? What does `degrees` hold at this index?
+min((_step(weights_ms, cache_ms, num_kv_heads, ring_ms, n) for n in degrees))
+    the time of the best number of devices, not the number itself
+    ? Which number of devices has this time?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -54,51 +54,33 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"q_bias": "head*head_dim", "out_bias": "d_out"},
     axes="q_bias out_bias",
-    wrong=(
-        Wrong(
-            "the bias of the output on every device: the sum contains it as often as there are devices",
-            lambda q, o, i, n: (_right_query(q, i, n), o),
-            hint="What is the sum of the outputs of two devices, if each adds the bias?",
-        ),
-        Wrong(
-            "the bias of the output divided by the number of devices. The sum is right; device 0 should add all of it",
-            lambda q, o, i, n: (_right_query(q, i, n), o / n),
-            hint="Which device adds the output's bias, by agreement?",
-        ),
-        Wrong(
-            "the bias of the output on the last device; device 0 should add it",
-            lambda q, o, i, n: (_right_query(q, i, n), o * (i == n - 1)),
-            hint="Which device adds the output's bias, by agreement?",
-        ),
-        Wrong(
-            "the bias of the output cut into parts: every device's output is d_out wide",
-            lambda q, o, i, n: (_right_query(q, i, n), o.chunk(n)[i]),
-            hint="How wide is the output of one device?",
-        ),
-        Wrong(
-            "the bias of the output on no device",
-            lambda q, o, i, n: (_right_query(q, i, n), torch.zeros_like(o)),
-            hint="Who adds the output's bias?",
-        ),
-        Wrong(
-            "the whole bias of the queries: a device has the queries of its own heads only",
-            lambda q, o, i, n: (q, _right_out(o, i)),
-            hint="How many numbers has a query row on this device?",
-        ),
-        Wrong(
-            "the bias of the queries for device 0, on every device",
-            lambda q, o, i, n: (q.chunk(n)[0], _right_out(o, i)),
-            hint="Where does `device` enter?",
-        ),
-        Wrong(
-            "every num_devices-th element of the queries' bias: that takes every head apart",
-            lambda q, o, i, n: (q[i::n], _right_out(o, i)),
-            hint="Which elements belong to head 0?",
-        ),
-        Wrong(
-            "the bias of the queries on device 0 only, as if the queries of the devices were added up",
-            lambda q, o, i, n: (_right_query(q, i, n) * (i == 0), _right_out(o, i)),
-            hint="Are the queries of two devices added, or are they different rows?",
-        ),
-    ),
+    wrong="""
+device == 0 => device >= 0
+    the bias of the output on every device: the sum contains it as often as there are devices
+    ? What is the sum of the outputs of two devices, if each adds the bias?
+(_right_query(q_bias, device, num_devices), out_bias / num_devices)
+    the bias of the output divided by the number of devices. The sum is right; device 0 should add all of it
+    ? Which device adds the output's bias, by agreement?
+(_right_query(q_bias, device, num_devices), out_bias * (device == num_devices - 1))
+    the bias of the output on the last device; device 0 should add it
+    ? Which device adds the output's bias, by agreement?
+(_right_query(q_bias, device, num_devices), out_bias.chunk(num_devices)[device])
+    the bias of the output cut into parts: every device's output is d_out wide
+    ? How wide is the output of one device?
+0 => -1
+    the bias of the output on no device
+    ? Who adds the output's bias?
+part, => q_bias,
+    the whole bias of the queries: a device has the queries of its own heads only
+    ? How many numbers has a query row on this device?
+(q_bias.chunk(num_devices)[0], _right_out(out_bias, device))
+    the bias of the queries for device 0, on every device
+    ? Where does `device` enter?
+(q_bias[device::num_devices], _right_out(out_bias, device))
+    every num_devices-th element of the queries' bias: that takes every head apart
+    ? Which elements belong to head 0?
+(_right_query(q_bias, device, num_devices) * (device == 0), _right_out(out_bias, device))
+    the bias of the queries on device 0 only, as if the queries of the devices were added up
+    ? Are the queries of two devices added, or are they different rows?
+""",
 )

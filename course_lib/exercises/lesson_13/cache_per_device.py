@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -35,8 +33,6 @@ def _draw(rng: InputGenerator) -> list[Case]:
     ]
 
 
-SHARE = "the cache of a share of a kv head: kv heads are dealt out whole"
-
 EXERCISE = FunctionExercise(
     cache_per_device,
     title="The cache on each device",
@@ -54,56 +50,36 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_kv_heads": 1, "num_devices": 1},
-    wrong=(
-        Wrong(
-            "the cache of all kv heads: that is what all devices keep together",
-            lambda t, g, d, n, size: _bytes(t, g, d, size),
-            hint="How many kv heads does one device hold?",
-        ),
-        Wrong(
-            SHARE,
-            lambda t, g, d, n, size: _bytes(t, g / n, d, size),
-            hint="What does a device hold if there is a single kv head for two devices?",
-        ),
-        Wrong(
-            SHARE,
-            lambda t, g, d, n, size: _bytes(t, g, d, size) // n,
-            hint="What does a device hold if there is a single kv head for two devices?",
-        ),
-        Wrong(
-            "no cache at all where there are more devices than kv heads",
-            lambda t, g, d, n, size: _bytes(t, g // n, d, size),
-            hint="Can a device attend without any keys?",
-        ),
-        Wrong(
-            "half of the cache: the keys without the values, or the other way around",
-            lambda t, g, d, n, size: _bytes(t, max(1, g // n), d, size) / 2,
-            hint="Which two tensors are kept for each token?",
-        ),
-        Wrong(
-            "the number of elements, not of bytes",
-            lambda t, g, d, n, size: _bytes(t, max(1, g // n), d, 1),
-            hint="How many bytes has an element?",
-        ),
-        Wrong(
-            "the cache of all devices together",
-            lambda t, g, d, n, size: n * _bytes(t, max(1, g // n), d, size),
-            hint="Is one device asked for, or all of them?",
-        ),
-        Wrong(
-            "the cache of a single kv head",
-            lambda t, g, d, n, size: _bytes(t, 1, d, size),
-            hint="With 8 kv heads on 2 devices, how many does each hold?",
-        ),
-        Wrong(
-            "one kv head more than the device's share",
-            lambda t, g, d, n, size: _bytes(t, math.floor(g / n) + 1, d, size),
-            hint="With 8 kv heads on 2 devices, how many does each hold?",
-        ),
-        Wrong(
-            "a cache in which tokens are dealt out to the devices, not heads",
-            lambda t, g, d, n, size: _bytes(t // n, g, d, size),
-            hint="Whose keys does a query head read: those of all tokens, or those of some?",
-        ),
-    ),
+    wrong="""
+kv_heads_here * => num_kv_heads *
+    the cache of all kv heads: that is what all devices keep together
+    ? How many kv heads does one device hold?
+_bytes(num_tokens, num_kv_heads / num_devices, head_dim, bytes_per_number)
+    the cache of a share of a kv head: kv heads are dealt out whole
+    ? What does a device hold if there is a single kv head for two devices?
+_bytes(num_tokens, num_kv_heads, head_dim, bytes_per_number) // num_devices
+    the cache of a share of a kv head: kv heads are dealt out whole
+    ? What does a device hold if there is a single kv head for two devices?
+1 => 0
+    no cache at all where there are more devices than kv heads
+    ? Can a device attend without any keys?
+_bytes(num_tokens, max(1, num_kv_heads // num_devices), head_dim, bytes_per_number) / 2
+    half of the cache: the keys without the values, or the other way around
+    ? Which two tensors are kept for each token?
+_bytes(num_tokens, max(1, num_kv_heads // num_devices), head_dim, 1)
+    the number of elements, not of bytes
+    ? How many bytes has an element?
+num_devices * _bytes(num_tokens, max(1, num_kv_heads // num_devices), head_dim, bytes_per_number)
+    the cache of all devices together
+    ? Is one device asked for, or all of them?
+num_devices) => num_tokens)
+    the cache of a single kv head
+    ? With 8 kv heads on 2 devices, how many does each hold?
+_bytes(num_tokens, math.floor(num_kv_heads / num_devices) + 1, head_dim, bytes_per_number)
+    one kv head more than the device's share
+    ? With 8 kv heads on 2 devices, how many does each hold?
+_bytes(num_tokens // num_devices, num_kv_heads, head_dim, bytes_per_number)
+    a cache in which tokens are dealt out to the devices, not heads
+    ? Whose keys does a query head read: those of all tokens, or those of some?
+""",
 )

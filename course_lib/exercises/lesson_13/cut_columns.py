@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Wrong
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .cut_rows import draw_weights
@@ -37,42 +36,30 @@ EXERCISE = FunctionExercise(
     draw=lambda rng: draw_weights(rng, heads_in_rows=False),
     arguments={"w_o": "d_out head*head_dim"},
     axes="d_out column",
-    wrong=(
-        Wrong(
-            "rows of the weight: they are elements of the output, and every head gives to all of them",
-            lambda w, i, n: w.chunk(n)[i],
-            hint="Which axis of `w_o` is as long as all heads side by side?",
-        ),
-        Wrong(
-            "every num_devices-th column: that takes every head apart",
-            lambda w, i, n: w[:, i::n],
-            hint="Which columns meet head 0?",
-        ),
-        Wrong(
-            "the columns of device 0 for every device",
-            lambda w, i, n: _parts(w, n)[0],
-            hint="Where does `device` enter?",
-        ),
-        Wrong(
-            "the columns of another device: they are counted from the end",
-            lambda w, i, n: _parts(w, n)[n - 1 - i],
-            hint="Which columns has device 0?",
-        ),
-        Wrong(
-            "the columns of the next device: devices are counted from 0",
-            lambda w, i, n: _parts(w, n)[(i + 1) % n],
-            hint="Which columns has device 0?",
-        ),
-        Wrong(
-            "the device's columns divided by the number of devices; the outputs are added up, not averaged",
-            lambda w, i, n: _parts(w, n)[i] / n,
-            hint="What is the sum of your parts' outputs?",
-        ),
-        Wrong("the whole weight: nothing was cut", lambda w, i, n: w, hint="How many columns has each device?"),
-        Wrong(
-            "the device's columns, transposed; keep the layout of `nn.Linear`",
-            lambda w, i, n: _parts(w, n)[i].T,
-            hint="Which shape has the part of a weight of (out, in)?",
-        ),
-    ),
+    wrong="""
+w_o.chunk(num_devices)[device]
+    rows of the weight: they are elements of the output, and every head gives to all of them
+    ? Which axis of `w_o` is as long as all heads side by side?
+w_o[:, device::num_devices]
+    every num_devices-th column: that takes every head apart
+    ? Which columns meet head 0?
+_parts(w_o, num_devices)[0]
+    the columns of device 0 for every device
+    ? Where does `device` enter?
+_parts(w_o, num_devices)[num_devices - 1 - device]
+    the columns of another device: they are counted from the end
+    ? Which columns has device 0?
+_parts(w_o, num_devices)[(device + 1) % num_devices]
+    the columns of the next device: devices are counted from 0
+    ? Which columns has device 0?
+_parts(w_o, num_devices)[device] / num_devices
+    the device's columns divided by the number of devices; the outputs are added up, not averaged
+    ? What is the sum of your parts' outputs?
+w_o
+    the whole weight: nothing was cut
+    ? How many columns has each device?
+_parts(w_o, num_devices)[device].T
+    the device's columns, transposed; keep the layout of `nn.Linear`
+    ? Which shape has the part of a weight of (out, in)?
+""",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -47,50 +47,36 @@ EXERCISE = FunctionExercise(
     draw=lambda rng: draw_weights(rng, heads_in_rows=True),
     arguments={"weight": "head*head_dim d_in"},
     axes="row d_in",
-    wrong=(
-        Wrong(
-            "columns of the weight; `nn.Linear` keeps (out, in), so heads are rows here",
-            lambda w, i, n: w.chunk(n, 1)[i],
-            hint="Which axis of the weight do the elements of a query come from?",
-        ),
-        Wrong(
-            "every num_devices-th row: that takes every head apart",
-            lambda w, i, n: w[i::n],
-            hint="Which rows belong to head 0?",
-        ),
-        Wrong(
-            "rows that begin at row number `device`: each device before has several",
-            lambda w, i, n: w[i : i + len(w) // n],
-            hint="Where do the rows of device 1 begin?",
-        ),
-        Wrong(
-            "the rows of device 0 for every device", lambda w, i, n: _parts(w, n)[0], hint="Where does `device` enter?"
-        ),
-        Wrong(
-            "the rows of another device: they are counted from the end",
-            lambda w, i, n: _parts(w, n)[n - 1 - i],
-            hint="Which rows has device 0?",
-        ),
-        Wrong(
-            "the rows of the next device: devices are counted from 0",
-            lambda w, i, n: _parts(w, n)[(i + 1) % n],
-            hint="Which rows has device 0?",
-        ),
-        Wrong(
-            "all rows up to the end of the device's own",
-            lambda w, i, n: w[: (i + 1) * (len(w) // n)],
-            hint="Where do the rows of device 1 begin?",
-        ),
-        Wrong(
-            "all rows from the device's first one on",
-            lambda w, i, n: w[i * (len(w) // n) :],
-            hint="Where do the rows of device 0 end?",
-        ),
-        Wrong("the whole weight: nothing was cut", lambda w, i, n: w, hint="How many rows has each device?"),
-        Wrong(
-            "the device's rows, transposed; keep the layout of `nn.Linear`",
-            lambda w, i, n: _parts(w, n)[i].T,
-            hint="Which shape has the part of a weight of (out, in)?",
-        ),
-    ),
+    wrong="""
+weight.chunk(num_devices, 1)[device]
+    columns of the weight; `nn.Linear` keeps (out, in), so heads are rows here
+    ? Which axis of the weight do the elements of a query come from?
+weight[device::num_devices]
+    every num_devices-th row: that takes every head apart
+    ? Which rows belong to head 0?
+weight[device:device + len(weight) // num_devices]
+    rows that begin at row number `device`: each device before has several
+    ? Where do the rows of device 1 begin?
+_parts(weight, num_devices)[0]
+    the rows of device 0 for every device
+    ? Where does `device` enter?
+_parts(weight, num_devices)[num_devices - 1 - device]
+    the rows of another device: they are counted from the end
+    ? Which rows has device 0?
+_parts(weight, num_devices)[(device + 1) % num_devices]
+    the rows of the next device: devices are counted from 0
+    ? Which rows has device 0?
+weight[:(device + 1) * (len(weight) // num_devices)]
+    all rows up to the end of the device's own
+    ? Where do the rows of device 1 begin?
+(device => (num_devices
+    all rows from the device's first one on
+    ? Where do the rows of device 0 end?
+weight
+    the whole weight: nothing was cut
+    ? How many rows has each device?
+_parts(weight, num_devices)[device].T
+    the device's rows, transposed; keep the layout of `nn.Linear`
+    ? Which shape has the part of a weight of (out, in)?
+""",
 )

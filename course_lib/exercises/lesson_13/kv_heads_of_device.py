@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -41,101 +41,60 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     axes="first count",
-    wrong=(
-        Wrong(
-            "a share that becomes 0 if there are more devices than kv heads",
-            lambda i, n, g: (i * g // n, g // n),
-            hint="Can a device attend without any keys?",
-        ),
-        Wrong(
-            "the device's own number as its kv head: with fewer kv heads there is no such head",
-            lambda i, n, g: (i * max(1, g // n), max(1, g // n)),
-            hint="With 2 kv heads on 4 devices, which one does device 3 hold?",
-        ),
-        Wrong(
-            "the kv heads dealt out in turn, 0, 1, 0, 1: neighbours should share",
-            lambda i, n, g: (i * max(1, g // n) % g, max(1, g // n)),
-            "kv-heads-tiled",
-        ),
-        Wrong(
-            "kv head 0 wherever kv heads are shared",
-            lambda i, n, g: (i * (g // n), max(1, g // n)),
-            "kv-head-zero-only",
-        ),
-        Wrong(
-            "all kv heads on every device",
-            lambda i, n, g: (0, g),
-            hint="Which kv heads do the device's query heads read?",
-        ),
-        Wrong(
-            "a single kv head for every device, even if it has several",
-            lambda i, n, g: (i * g // n, 1),
-            hint="With 8 kv heads on 2 devices, how many does each hold?",
-        ),
-        Wrong(
-            "the first and the last kv head; the first one and their number are asked for",
-            lambda i, n, g: (i * g // n, i * g // n + max(1, g // n) - 1),
-            hint="What is the second of the two ints?",
-        ),
-        Wrong(
-            "the first kv head and the one behind the last. The second number is how many, not the end",
-            lambda i, n, g: (i * g // n, i * g // n + max(1, g // n)),
-            hint="What is the second of the two ints?",
-        ),
-        Wrong(
-            "how many devices hold the kv head, not how many kv heads the device holds",
-            lambda i, n, g: (i * g // n, max(1, n // g)),
-            hint="What is the second of the two ints?",
-        ),
-        Wrong(
-            "the devices counted from 1",
-            lambda i, n, g: ((i + 1) * g // n, max(1, g // n)),
-            hint="From what number do you count?",
-        ),
-        Wrong(
-            "the two numbers in the wrong order: the first kv head comes first",
-            lambda i, n, g: (max(1, g // n), i * g // n),
-            hint="Which of the two should come first?",
-        ),
-        Wrong(
-            "the number of the device's group in place of its first kv head, where it holds several",
-            lambda i, n, g: (i // max(1, n // g), max(1, g // n)),
-            hint="With 8 kv heads on 2 devices, where do those of device 1 begin?",
-        ),
-        Wrong(
-            "kv heads dealt out in turn, so that neighbouring devices hold different ones",
-            lambda i, n, g: (i % g, max(1, g // n)),
-            "kv-heads-tiled",
-        ),
-        Wrong(
-            "the kv heads counted from the end",
-            lambda i, n, g: ((n - 1 - i) * g // n, max(1, g // n)),
-            hint="Which kv head does device 0 hold?",
-        ),
-        Wrong(
-            "a fraction as the first kv head",
-            lambda i, n, g: (i * g / n, max(1, g // n)),
-            hint="`/` or `//`?",
-        ),
-        Wrong(
-            "the first kv head alone; how many the device holds is asked for, too",
-            lambda i, n, g: i * g // n,
-            hint="How many values does the task ask for?",
-        ),
-        Wrong(
-            "the kv heads themselves; the first one and their number are asked for",
-            lambda i, n, g: [*range(i * g // n, i * g // n + max(1, g // n))],
-            hint="What are the two ints?",
-        ),
-        Wrong(
-            "the right first kv head, with the larger of the two numbers divided by the smaller one",
-            lambda i, n, g: (i * g // n, max(n, g) // min(n, g)),
-            hint="With 2 kv heads on 4 devices, how many does each hold?",
-        ),
-        Wrong(
-            "a first kv head that is 0 for every device: the quotient was taken before the product",
-            lambda i, n, g: (i // n * g, max(1, g // n)),
-            hint="What does device // num_devices give?",
-        ),
-    ),
+    wrong="""
+1 => 0
+    a share that becomes 0 if there are more devices than kv heads
+    ? Can a device attend without any keys?
+(device * max(1, num_kv_heads // num_devices), max(1, num_kv_heads // num_devices))
+    the device's own number as its kv head: with fewer kv heads there is no such head
+    ? With 2 kv heads on 4 devices, which one does device 3 hold?
+(device * max(1, num_kv_heads // num_devices) % num_kv_heads, max(1, num_kv_heads // num_devices))
+    the kv heads dealt out in turn, 0, 1, 0, 1: neighbours should share [kv-heads-tiled]
+(device * (num_kv_heads // num_devices), max(1, num_kv_heads // num_devices))
+    kv head 0 wherever kv heads are shared [kv-head-zero-only]
+(0, num_kv_heads)
+    all kv heads on every device
+    ? Which kv heads do the device's query heads read?
+1, num_kv_heads => 1, device
+    a single kv head for every device, even if it has several
+    ? With 8 kv heads on 2 devices, how many does each hold?
+(device * num_kv_heads // num_devices, device * num_kv_heads // num_devices + max(1, num_kv_heads // num_devices) - 1)
+    the first and the last kv head; the first one and their number are asked for
+    ? What is the second of the two ints?
+(device * num_kv_heads // num_devices, device * num_kv_heads // num_devices + max(1, num_kv_heads // num_devices))
+    the first kv head and the one behind the last. The second number is how many, not the end
+    ? What is the second of the two ints?
+num_kv_heads // num_devices) => num_devices // num_kv_heads)
+    how many devices hold the kv head, not how many kv heads the device holds
+    ? What is the second of the two ints?
+((device + 1) * num_kv_heads // num_devices, max(1, num_kv_heads // num_devices))
+    the devices counted from 1
+    ? From what number do you count?
+(max(1, num_kv_heads // num_devices), device * num_kv_heads // num_devices)
+    the two numbers in the wrong order: the first kv head comes first
+    ? Which of the two should come first?
+(device // max(1, num_devices // num_kv_heads), max(1, num_kv_heads // num_devices))
+    the number of the device's group in place of its first kv head, where it holds several
+    ? With 8 kv heads on 2 devices, where do those of device 1 begin?
+(device % num_kv_heads, max(1, num_kv_heads // num_devices))
+    kv heads dealt out in turn, so that neighbouring devices hold different ones [kv-heads-tiled]
+((num_devices - 1 - device) * num_kv_heads // num_devices, max(1, num_kv_heads // num_devices))
+    the kv heads counted from the end
+    ? Which kv head does device 0 hold?
+device * num_kv_heads // num_devices => device * num_kv_heads / num_devices
+    a fraction as the first kv head
+    ? `/` or `//`?
+device * num_kv_heads // num_devices
+    the first kv head alone; how many the device holds is asked for, too
+    ? How many values does the task ask for?
+[*range(device * num_kv_heads // num_devices, device * num_kv_heads // num_devices + max(1, num_kv_heads // num_devices))]
+    the kv heads themselves; the first one and their number are asked for
+    ? What are the two ints?
+(device * num_kv_heads // num_devices, max(num_devices, num_kv_heads) // min(num_devices, num_kv_heads))
+    the right first kv head, with the larger of the two numbers divided by the smaller one
+    ? With 2 kv heads on 4 devices, how many does each hold?
+device * num_kv_heads => device
+    a first kv head that is 0 for every device: the quotient was taken before the product
+    ? What does device // num_devices give?
+""",
 )

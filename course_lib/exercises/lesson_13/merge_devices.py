@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -69,47 +69,33 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"outputs": "device query width", "lses": "device query"},
     axes="query width",
-    wrong=(
-        Wrong(
-            "the mean over the devices: one of them may hold much more of the softmax",
-            lambda o, lse: o.mean(0),
-            hint="How much should a device count whose scores are all very low?",
-        ),
-        Wrong("the sum over the devices", lambda o, lse: o.sum(0), hint="Do the weights of all keys sum to 1?"),
-        Wrong(
-            "outputs weighted by the lse itself, not by exp of it",
-            lambda o, lse: _weighed(o, lse / lse.sum(0)),
-            hint="Of what is lse the logarithm?",
-        ),
-        Wrong(
-            "a softmax over the queries; the fractions of one query's devices should sum to 1",
-            lambda o, lse: _weighed(o, lse.softmax(1)),
-            hint="Over which axis must the fractions sum to 1?",
-        ),
-        Wrong(
-            "the output of the device with the largest lse alone",
-            lambda o, lse: o.gather(0, lse.argmax(0)[None, :, None].expand(1, -1, o.shape[2]))[0],
-            hint="Do the keys on the other devices count for nothing?",
-        ),
-        Wrong(
-            "a merge without a guard against large scores: exp(2000) is infinite",
-            lambda o, lse: _weighed(o, lse.exp() / lse.exp().sum(0)),
-            hint="Fractions don't change if all lses get smaller by the same number. Which number?",
-        ),
-        Wrong(
-            "a merge that takes the largest lse of all queries from every one: for the others, all fractions become 0",
-            lambda o, lse: _weighed(o, (lse - lse.max()).exp() / (lse - lse.max()).exp().sum(0)),
-            hint="Of which queries should the largest be taken: of all, or each its own?",
-        ),
-        Wrong(
-            "a merge whose fractions don't sum to 1",
-            lambda o, lse: _weighed(o, (lse - lse.amax(0)).exp()),
-            hint="What must the sum be divided by?",
-        ),
-        Wrong(
-            "a merge one after the other in which the lse of what is already merged is forgotten",
-            _halving,
-            hint="What is the lse of two devices together?",
-        ),
-    ),
+    wrong="""
+outputs.mean(0)
+    the mean over the devices: one of them may hold much more of the softmax
+    ? How much should a device count whose scores are all very low?
+outputs.sum(0)
+    the sum over the devices
+    ? Do the weights of all keys sum to 1?
+_weighed(outputs, lses / lses.sum(0))
+    outputs weighted by the lse itself, not by exp of it
+    ? Of what is lse the logarithm?
+0)  # => 1)  #
+    a softmax over the queries; the fractions of one query's devices should sum to 1
+    ? Over which axis must the fractions sum to 1?
+outputs.gather(0, lses.argmax(0)[None, :, None].expand(1, -1, outputs.shape[2]))[0]
+    the output of the device with the largest lse alone
+    ? Do the keys on the other devices count for nothing?
+_weighed(outputs, lses.exp() / lses.exp().sum(0))
+    a merge without a guard against large scores: exp(2000) is infinite
+    ? Fractions don't change if all lses get smaller by the same number. Which number?
+_weighed(outputs, (lses - lses.max()).exp() / (lses - lses.max()).exp().sum(0))
+    a merge that takes the largest lse of all queries from every one: for the others, all fractions become 0
+    ? Of which queries should the largest be taken: of all, or each its own?
+_weighed(outputs, (lses - lses.amax(0)).exp())
+    a merge whose fractions don't sum to 1
+    ? What must the sum be divided by?
+_halving(outputs, lses)
+    a merge one after the other in which the lse of what is already merged is forgotten
+    ? What is the lse of two devices together?
+""",
 )

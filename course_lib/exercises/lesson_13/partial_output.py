@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -120,67 +120,51 @@ EXERCISE = FunctionExercise(
     },
     axes="batch token d_out",
     gradients=("x", "w_q", "w_k", "w_v", "w_o"),
-    wrong=(
-        Wrong(
-            "the heads' context, before `w_o`: the parts of two devices can't be added like that",
-            lambda x, q, k, v, o, d: _context(x, (q, k, v), d).transpose(1, 2).flatten(2),
-            "output-projection-missing",
-        ),
-        Wrong(
-            "one wide head in place of the device's heads",
-            _one_head,
-            hint="How many heads does the device have, and how wide is each?",
-        ),
-        Wrong(
-            "the output without a mask",
-            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, causal=False), o),
-            "no-causal-mask",
-        ),
-        Wrong(
-            "the output without the division",
-            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, 1.0), o),
-            "missing-scale",
-        ),
-        Wrong(
-            "the output scaled by the width over the device's heads",
-            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, len(q) ** -0.5), o),
-            "wrong-scale",
-        ),
-        Wrong(
-            "the output scaled by d_in",
-            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, x.shape[-1] ** -0.5), o),
-            "wrong-scale",
-        ),
-        *(
-            Wrong(
-                "the output with hidden scores that are not below all others: the check has scores of -20000",
-                lambda x, q, k, v, o, d, fill=fill: _output(_filled(x, (q, k, v), d, fill), o),
-                hint="Which number is below every score, however low?",
-            )
-            for fill in (-20.0, -30.0, -50.0, -100.0, -1e3, -1e4)
-        ),
-        Wrong(
-            "the output with hidden scores of 0",
-            lambda x, q, k, v, o, d: _output(_filled(x, (q, k, v), d, 0.0), o),
-            "mask-with-zero",
-        ),
-        Wrong(
-            "the output with the mask applied after softmax",
-            lambda x, q, k, v, o, d: _output(_after_softmax(x, (q, k, v), d), o),
-            "mask-after-softmax",
-        ),
-        Wrong(
-            "the output with the mask upside down: each token sees later ones only",
-            lambda x, q, k, v, o, d: _output(_filled(x, (q, k, v), d, -torch.inf, inverted=True), o),
-            "mask-inverted",
-        ),
-        Wrong("heads that are cut by a view alone", _cut_by_view, "split-without-transpose"),
-        Wrong("heads that are merged by a reshape alone", _scrambled, "merge-without-transpose"),
-        Wrong("heads that are added before they meet `w_o`", _summed_heads, "heads-averaged"),
-        Wrong(
-            "the output with queries and keys exchanged",
-            lambda x, q, k, v, o, d: _output(_context(x, (k, q, v), d), o),
-            "projection-reused",
-        ),
-    ),
+    wrong="""
+_context(x, (w_q, w_k, w_v), head_dim).transpose(1, 2).flatten(2)
+    the heads' context, before `w_o`: the parts of two devices can't be added like that [output-projection-missing]
+_one_head(x, w_q, w_k, w_v, w_o, head_dim)
+    one wide head in place of the device's heads
+    ? How many heads does the device have, and how wide is each?
+scores.masked_fill(~keep, -torch.inf) => scores
+    the output without a mask [no-causal-mask]
+0.5 => 0.0
+    the output without the division [missing-scale]
+_output(_context(x, (w_q, w_k, w_v), head_dim, len(w_q) ** (-0.5)), w_o)
+    the output scaled by the width over the device's heads [wrong-scale]
+head_dim* => _*
+    the output scaled by d_in [wrong-scale]
+_output(_filled(x, (w_q, w_k, w_v), head_dim, -20.0), w_o)
+    the output with hidden scores that are not below all others: the check has scores of -20000
+    ? Which number is below every score, however low?
+_output(_filled(x, (w_q, w_k, w_v), head_dim, -30.0), w_o)
+    the output with hidden scores that are not below all others: the check has scores of -20000
+    ? Which number is below every score, however low?
+_output(_filled(x, (w_q, w_k, w_v), head_dim, -50.0), w_o)
+    the output with hidden scores that are not below all others: the check has scores of -20000
+    ? Which number is below every score, however low?
+_output(_filled(x, (w_q, w_k, w_v), head_dim, -100.0), w_o)
+    the output with hidden scores that are not below all others: the check has scores of -20000
+    ? Which number is below every score, however low?
+_output(_filled(x, (w_q, w_k, w_v), head_dim, -1e3), w_o)
+    the output with hidden scores that are not below all others: the check has scores of -20000
+    ? Which number is below every score, however low?
+_output(_filled(x, (w_q, w_k, w_v), head_dim, -1e4), w_o)
+    the output with hidden scores that are not below all others: the check has scores of -20000
+    ? Which number is below every score, however low?
+_output(_filled(x, (w_q, w_k, w_v), head_dim, 0.0), w_o)
+    the output with hidden scores of 0 [mask-with-zero]
+_output(_after_softmax(x, (w_q, w_k, w_v), head_dim), w_o)
+    the output with the mask applied after softmax [mask-after-softmax]
+~keep => keep
+    the output with the mask upside down: each token sees later ones only [mask-inverted]
+_cut_by_view(x, w_q, w_k, w_v, w_o, head_dim)
+    heads that are cut by a view alone [split-without-transpose]
+_scrambled(x, w_q, w_k, w_v, w_o, head_dim)
+    heads that are merged by a reshape alone [merge-without-transpose]
+_summed_heads(x, w_q, w_k, w_v, w_o, head_dim)
+    heads that are added before they meet `w_o` [heads-averaged]
+(w_q, w_k, w_v) => (w_k, w_q, w_v)
+    the output with queries and keys exchanged [projection-reused]
+""",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -20,10 +20,6 @@ def _draw(rng: InputGenerator) -> list[Case]:
         cases.append(Case((layers + rng.integer(60), texts, 8 * width * devices, devices, rng.choice((2, 4, 8)))))
     first = cases[0].arguments
     return [*cases, Case((*first[:3], 1, first[4]), "there is a single device")]
-
-
-def _sent(layers: int, texts: int, width: int, devices: int, size: int, times: int = 2) -> int:
-    return layers * times * 2 * (devices - 1) * (texts * width * size // devices)
 
 
 EXERCISE = FunctionExercise(
@@ -44,46 +40,30 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"num_layers": 1, "num_texts": 1, "num_devices": 1},
-    wrong=(
-        Wrong(
-            "the bytes of one all-reduce per layer, or of two whose sums are not handed round",
-            lambda n, b, m, d, s: _sent(n, b, m, d, s, times=1),
-            hint="Which two outputs of a layer are added up, and how many steps does a ring take for each?",
-        ),
-        Wrong(
-            "the bytes of a single layer",
-            lambda n, b, m, d, s: _sent(1, b, m, d, s),
-            hint="Does every layer add its outputs up?",
-        ),
-        Wrong(
-            "the bytes of the tensors, not those that a device sends",
-            lambda n, b, m, d, s: 2 * n * b * m * s,
-            hint="How many steps does a ring take, and what is sent in each?",
-        ),
-        Wrong(
-            "what all devices send together, or one device if each step sent the whole tensor",
-            lambda n, b, m, d, s: d * _sent(n, b, m, d, s),
-            hint="How many bytes is the piece that one device sends in one step?",
-        ),
-        Wrong(
-            "the bytes of half of the steps: the sums must also be handed round",
-            lambda n, b, m, d, s: _sent(n, b, m, d, s) // 2,
-            hint="How many steps does a ring take?",
-        ),
-        Wrong(
-            "the bytes of 2 * num_devices steps",
-            lambda n, b, m, d, s: 4 * n * b * m * s,
-            hint="How many steps does a single device need?",
-        ),
-        Wrong(
-            "the number of elements, not of bytes",
-            lambda n, b, m, d, s: _sent(n, b, m, d, 1),
-            hint="How many bytes has an element?",
-        ),
-        Wrong(
-            "the bytes for one text",
-            lambda n, b, m, d, s: _sent(n, 1, m, d, s),
-            hint="How many tokens are new in one step, over all texts?",
-        ),
-    ),
+    wrong="""
+= 2 => = 1
+    the bytes of one all-reduce per layer, or of two whose sums are not handed round
+    ? Which two outputs of a layer are added up, and how many steps does a ring take for each?
+num_layers * 2 => 2
+    the bytes of a single layer
+    ? Does every layer add its outputs up?
+steps * => num_devices *
+    the bytes of the tensors, not those that a device sends
+    ? How many steps does a ring take, and what is sent in each?
+tensor // num_devices => tensor
+    what all devices send together, or one device if each step sent the whole tensor
+    ? How many bytes is the piece that one device sends in one step?
+= 2 => = 1
+    the bytes of half of the steps: the sums must also be handed round
+    ? How many steps does a ring take?
+1 => 0
+    the bytes of 2 * num_devices steps
+    ? How many steps does a single device need?
+num_texts * d_model * bytes_per_number => num_texts * d_model
+    the number of elements, not of bytes
+    ? How many bytes has an element?
+num_texts * d_model => d_model
+    the bytes for one text
+    ? How many tokens are new in one step, over all texts?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -56,31 +56,21 @@ EXERCISE = FunctionExercise(
     arguments={"tokens": "text", "starts": "batch"},
     axes="inputs targets",
     fixed="text",
-    wrong=(
-        Wrong(
-            "the same pieces twice: the targets are not shifted",
-            lambda t, s, n: (_pieces(t, s, n), _pieces(t, s, n)),
-            hint="Which token should the model predict after it has read the first one?",
-        ),
-        Wrong(
-            "targets that are one place earlier than the inputs",
-            lambda t, s, n: (_pieces(t, s, n), _pieces(t, s, n, -1)),
-            hint="Does the token to be predicted stand before or after the one that was read last?",
-        ),
-        Wrong(
-            "targets that begin where the inputs end",
-            lambda t, s, n: (_pieces(t, s, n), _pieces(t, s, n, n)),
-            hint="How many predictions do `length` tokens allow: one after each, or one at the end?",
-        ),
-        Wrong(
-            "inputs and targets exchanged",
-            lambda t, s, n: (_pieces(t, s, n, 1), _pieces(t, s, n)),
-            hint="Which of the two does the model read?",
-        ),
-        Wrong(
-            "pieces that lie one after the other from the first start on",
-            _side_by_side,
-            hint="Where does the second sample begin?",
-        ),
-    ),
+    wrong="""
+pieces[:, :-1], pieces[:, 1:] => (pieces[:, :-1], pieces[:, :-1])
+    the same pieces twice: the targets are not shifted
+    ? Which token should the model predict after it has read the first one?
+(_pieces(tokens, starts, length), _pieces(tokens, starts, length, -1))
+    targets that are one place earlier than the inputs
+    ? Does the token to be predicted stand before or after the one that was read last?
+(_pieces(tokens, starts, length), _pieces(tokens, starts, length, length))
+    targets that begin where the inputs end
+    ? How many predictions do `length` tokens allow: one after each, or one at the end?
+pieces[:, :-1], pieces[:, 1:] => (pieces[:, 1:], pieces[:, :-1])
+    inputs and targets exchanged
+    ? Which of the two does the model read?
+_side_by_side(tokens, starts, length)
+    pieces that lie one after the other from the first start on
+    ? Where does the second sample begin?
+""",
 )

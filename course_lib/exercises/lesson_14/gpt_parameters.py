@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -68,61 +68,39 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     least={"vocabulary": 1, "max_len": 1, "num_layers": 1, "kv_width": 1},
-    wrong=(
-        Wrong(
-            "a count with a last matrix of its own: it is tied to the embedding",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, last=v * m),
-            hint="Which matrix is used twice?",
-        ),
-        Wrong(
-            "a count without the embeddings of the positions",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, places=0),
-            hint="How does the model know where a token stands?",
-        ),
-        Wrong(
-            "a count with keys and values as wide as the queries",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, attention=4 * m * m),
-            hint="How wide are all keys of a token together?",
-        ),
-        Wrong(
-            "a count without the output projections of attention",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, attention=m * m + 2 * m * g),
-            hint="Which four matrices does attention have?",
-        ),
-        Wrong(
-            "a count with one matrix for keys and values together, only kv_width wide",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, attention=2 * m * m + m * g),
-            hint="Which four matrices does attention have?",
-        ),
-        Wrong(
-            "a count without the biases of the MLP",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, mlp=8 * m * m),
-            hint="How many numbers does `nn.Linear(width, 4 * width)` hold?",
-        ),
-        Wrong(
-            "a count with one LayerNorm per block",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, norms=2 * m),
-            hint="What is normalized in a block, and how often?",
-        ),
-        Wrong(
-            "a count without the last LayerNorm",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, final=0),
-            hint="What comes between the last block and the scores?",
-        ),
-        Wrong(
-            "a count without any LayerNorm",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, norms=0, final=0),
-            hint="Which parameters does a LayerNorm have?",
-        ),
-        Wrong(
-            "a count of LayerNorms that have a gain and no shift",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, norms=2 * m, final=m),
-            hint="Which two parameters does a LayerNorm have?",
-        ),
-        Wrong(
-            "the count of a model with a single block",
-            lambda v, t, m, n, g: _count(v, t, m, n, g, layers=1),
-            hint="Which parts exist once per layer?",
-        ),
-    ),
+    wrong="""
+_count(vocabulary, max_len, width, num_layers, kv_width, last=vocabulary * width)
+    a count with a last matrix of its own: it is tied to the embedding
+    ? Which matrix is used twice?
+vocabulary * width + max_len * width => vocabulary * width
+    a count without the embeddings of the positions
+    ? How does the model know where a token stands?
+* kv_width => * width
+    a count with keys and values as wide as the queries
+    ? How wide are all keys of a token together?
+* 4 => * 3
+    a count without the output projections of attention
+    ? Which four matrices does attention have?
++ 2 * width => + width
+    a count with one matrix for keys and values together, only kv_width wide
+    ? Which four matrices does attention have?
++ 4 * width + 4 * width * width + width => + 4 * width * width
+    a count without the biases of the MLP
+    ? How many numbers does `nn.Linear(width, 4 * width)` hold?
+norm) => width)
+    a count with one LayerNorm per block
+    ? What is normalized in a block, and how often?
+_count(vocabulary, max_len, width, num_layers, kv_width, final=0)
+    a count without the last LayerNorm
+    ? What comes between the last block and the scores?
+norm = 2 => norm = 0
+    a count without any LayerNorm
+    ? Which parameters does a LayerNorm have?
+norm = 2 => norm = 1
+    a count of LayerNorms that have a gain and no shift
+    ? Which two parameters does a LayerNorm have?
+num_layers * (attention + mlp + 2 * norm) => attention + mlp + 2 * norm
+    the count of a model with a single block
+    ? Which parts exist once per layer?
+""",
 )

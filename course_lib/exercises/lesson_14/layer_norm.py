@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from course_lib.exercises.edges import FLOAT32, in_float32
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -62,68 +62,42 @@ EXERCISE = FunctionExercise(
     arguments={"x": "batch token width", "gain": "width", "shift": "width"},
     axes="batch token width",
     gradients=("x", "gain", "shift"),
-    wrong=(
-        Wrong(
-            "a variance divided by the width minus one",
-            lambda x, g, s: _norm(x, g, s, correction=1),
-            hint="By what does `var` or `std` divide, if you don't tell it?",
-        ),
-        Wrong(
-            "mean and variance over the tokens, not over each token's elements",
-            lambda x, g, s: _norm(x, g, s, 1),
-            hint="Which axis is the width?",
-        ),
-        Wrong(
-            "mean and variance over the whole batch's tokens",
-            lambda x, g, s: _norm(x, g, s, (0, 1)),
-            hint="May one token's result depend on another token?",
-        ),
-        Wrong(
-            "mean and variance over tokens and width together",
-            lambda x, g, s: _norm(x, g, s, (1, 2)),
-            hint="May one token's result depend on another token?",
-        ),
-        Wrong(
-            "the same without 1e-5, which matters for small elements",
-            lambda x, g, s: (x - x.mean(-1, keepdim=True)) / x.var(-1, keepdim=True, correction=0).sqrt() * g + s,
-            hint="What is added to the variance?",
-        ),
-        Wrong(
-            "1e-5 added after the square root",
-            lambda x, g, s: (
-                (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0).sqrt() + EPSILON) * g + s
-            ),
-            hint="To what is 1e-5 added: to the variance, or to its root?",
-        ),
-        Wrong(
-            "a division by the variance, without its square root",
-            lambda x, g, s: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + EPSILON) * g + s,
-            hint="What would happen to your result if x were twice as large?",
-        ),
-        Wrong(
-            "a division by the root of the mean square: the mean was not taken away",
-            lambda x, g, s: x / ((x**2).mean(-1, keepdim=True) + EPSILON).sqrt() * g + s,
-            hint="This is RMSNorm, which Llama uses. What does LayerNorm do before?",
-        ),
-        Wrong(
-            "the normalized tokens without gain",
-            lambda x, g, s: _norm(x, g * 0 + 1, s),
-            hint="What is `gain` for?",
-        ),
-        Wrong(
-            "the normalized tokens without shift",
-            lambda x, g, s: _norm(x, g, s * 0),
-            hint="What is `shift` for?",
-        ),
-        Wrong(
-            "a result whose shift is multiplied by the gain, too",
-            lambda x, g, s: _norm(x, g, s * g),
-            hint="Which of the two comes last, the gain or the shift?",
-        ),
-        Wrong(
-            "the normalized tokens without gain and shift",
-            lambda x, g, s: _norm(x, g * 0 + 1, s * 0),
-            hint="What are `gain` and `shift` for?",
-        ),
-    ),
+    wrong="""
+_norm(x, gain, shift, correction=1)
+    a variance divided by the width minus one
+    ? By what does `var` or `std` divide, if you don't tell it?
+_norm(x, gain, shift, 1)
+    mean and variance over the tokens, not over each token's elements
+    ? Which axis is the width?
+_norm(x, gain, shift, (0, 1))
+    mean and variance over the whole batch's tokens
+    ? May one token's result depend on another token?
+_norm(x, gain, shift, (1, 2))
+    mean and variance over tokens and width together
+    ? May one token's result depend on another token?
+1e-5 => 0.0
+    the same without 1e-5, which matters for small elements
+    ? What is added to the variance?
+(x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0).sqrt() + EPSILON) * gain + shift
+    1e-5 added after the square root
+    ? To what is 1e-5 added: to the variance, or to its root?
+(x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + EPSILON) * gain + shift
+    a division by the variance, without its square root
+    ? What would happen to your result if x were twice as large?
+x - x.mean(dim=-1, keepdim=True) => x
+    a division by the root of the mean square: the mean was not taken away
+    ? This is RMSNorm, which Llama uses. What does LayerNorm do before?
+_norm(x, gain * 0 + 1, shift)
+    the normalized tokens without gain
+    ? What is `gain` for?
+_norm(x, gain, shift * 0)
+    the normalized tokens without shift
+    ? What is `shift` for?
+_norm(x, gain, shift * gain)
+    a result whose shift is multiplied by the gain, too
+    ? Which of the two comes last, the gain or the shift?
+_norm(x, gain * 0 + 1, shift * 0)
+    the normalized tokens without gain and shift
+    ? What are `gain` and `shift` for?
+""",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -57,62 +57,39 @@ EXERCISE = FunctionExercise(
     fixed="token vocabulary",
     gradients=("scores",),
     trained=True,
-    wrong=(
-        Wrong(
-            "a loss against the token itself, not the next one",
-            _loss,
-            hint="Which token do the scores at token 0 predict?",
-        ),
-        Wrong(
-            "a loss against the token before",
-            lambda s, t: _loss(s[:, 1:], t[:, :-1]),
-            hint="Which token do the scores at token 1 predict?",
-        ),
-        Wrong(
-            "a loss in which the last token of each text predicts the first: `roll` brings it round",
-            lambda s, t: _loss(s, t.roll(-1, 1)),
-            hint="Which token has no next one, and what does your code compare its scores with?",
-        ),
-        Wrong(
-            "the sum over the predictions; the mean is asked for",
-            lambda s, t: _loss(s[:, :-1], t[:, 1:]) * t[:, 1:].numel(),
-            hint="What happens to your loss when the text gets twice as long?",
-        ),
-        Wrong(
-            "the mean log-probability, without the minus: a loss falls as the model gets better",
-            lambda s, t: -_loss(s[:, :-1], t[:, 1:]),
-            hint="Which sign has the logarithm of a probability?",
-        ),
-        Wrong(
-            "the mean score of the right token with the other sign; softmax is missing",
-            lambda s, t: -s[:, :-1].gather(-1, t[:, 1:, None]).mean(),
-            hint="Where do the scores of the other tokens enter?",
-        ),
-        Wrong(
-            "minus the mean probability of the right token; the logarithm is missing",
-            lambda s, t: -s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]).mean(),
-            hint="What is asked for after the probability?",
-        ),
-        Wrong(
-            "the logarithm of softmax: a probability below 2e-324 is stored as 0, and log(0) is infinite",
-            lambda s, t: -s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]).log().mean(),
-            hint="Which function takes softmax and logarithm in one step?",
-        ),
-        Wrong(
-            "a loss with softmax taken twice: `cross_entropy` takes it of what it is given",
-            lambda s, t: _loss(s[:, :-1].softmax(-1), t[:, 1:]),
-            "double-softmax",
-            "What does `cross_entropy` take: scores, or probabilities?",
-        ),
-        Wrong(
-            "a loss in bits, with the logarithm to base 2",
-            lambda s, t: _loss(s[:, :-1], t[:, 1:]) * 1.4426950408889634,
-            hint="To which base does your logarithm belong?",
-        ),
-        Wrong(
-            "a loss with softmax over the tokens, not over the vocabulary",
-            lambda s, t: -s.log_softmax(1)[:, :-1].gather(-1, t[:, 1:, None]).mean(),
-            hint="Over which axis do the probabilities have to add up to 1?",
-        ),
-    ),
+    wrong="""
+_loss(scores, tokens)
+    a loss against the token itself, not the next one
+    ? Which token do the scores at token 0 predict?
+_loss(scores[:, 1:], tokens[:, :-1])
+    a loss against the token before
+    ? Which token do the scores at token 1 predict?
+_loss(scores, tokens.roll(-1, 1))
+    a loss in which the last token of each text predicts the first: `roll` brings it round
+    ? Which token has no next one, and what does your code compare its scores with?
+right.mean => right.sum
+    the sum over the predictions; the mean is asked for
+    ? What happens to your loss when the text gets twice as long?
+-right.mean() => right.mean()
+    the mean log-probability, without the minus: a loss falls as the model gets better
+    ? Which sign has the logarithm of a probability?
+said. => scores.
+    the mean score of the right token with the other sign; softmax is missing
+    ? Where do the scores of the other tokens enter?
+-scores[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None]).mean()
+    minus the mean probability of the right token; the logarithm is missing
+    ? What is asked for after the probability?
+-scores[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None]).log().mean()
+    the logarithm of softmax: a probability below 2e-324 is stored as 0, and log(0) is infinite
+    ? Which function takes softmax and logarithm in one step?
+_loss(scores[:, :-1].softmax(-1), tokens[:, 1:])
+    a loss with softmax taken twice: `cross_entropy` takes it of what it is given [double-softmax]
+    ? What does `cross_entropy` take: scores, or probabilities?
+_loss(scores[:, :-1], tokens[:, 1:]) * 1.4426950408889634
+    a loss in bits, with the logarithm to base 2
+    ? To which base does your logarithm belong?
+-scores.log_softmax(1)[:, :-1].gather(-1, tokens[:, 1:, None]).mean()
+    a loss with softmax over the tokens, not over the vocabulary
+    ? Over which axis do the probabilities have to add up to 1?
+""",
 )

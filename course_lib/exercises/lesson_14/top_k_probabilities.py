@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -49,54 +49,45 @@ EXERCISE = FunctionExercise(
     arguments={"scores": "batch vocabulary"},
     axes="batch vocabulary",
     fixed="vocabulary",
-    wrong=(
-        Wrong(
-            "probabilities of the k best that were not made to sum to 1",
-            lambda s, k: s.softmax(-1) * _kept(s, k),
-            hint="What is the sum of each of your rows?",
-        ),
-        Wrong(
-            "scores of 0 for the others: the exponential of 0 is 1",
-            lambda s, k: s.masked_fill(~_kept(s, k), 0.0).softmax(-1),
-            hint="Which score gets the probability 0?",
-        ),
-        *(
-            Wrong(
-                "scores for the others that are not below all that there may be",
-                lambda s, k, fill=fill: s.masked_fill(~_kept(s, k), fill).softmax(-1),
-                hint="Which number is below every score, however low?",
-            )
-            for fill in (-10.0, -20.0, -100.0, -1e3, -1e4)
-        ),
-        Wrong(
-            "the k worst",
-            lambda s, k: s.masked_fill(s > (-s).topk(k).values.neg()[:, -1:], -torch.inf).softmax(-1),
-            hint="Which tokens should keep a chance?",
-        ),
-        Wrong(
-            "one token too few: the k-th best was hidden, too",
-            lambda s, k: s.masked_fill(s <= s.topk(k).values[:, -1:], -torch.inf).softmax(-1),
-            hint="Is the k-th best among those that stay?",
-        ),
-        Wrong(
-            "one token too many",
-            lambda s, k: s.masked_fill(~_kept(s, min(k + 1, s.shape[1])), -torch.inf).softmax(-1),
-            hint="From what number are the places counted?",
-        ),
-        Wrong(
-            "only k numbers per row; the others should be there, as zeros",
-            lambda s, k: s.topk(k).values.softmax(-1),
-            hint="How would you know which token a probability belongs to?",
-        ),
-        Wrong(
-            "the k best samples for each token, not the k best tokens for each sample",
-            lambda s, k: s.masked_fill(s < s.topk(min(k, len(s)), 0).values[-1:], -torch.inf).softmax(-1),
-            hint="Along which axis do you look for the largest?",
-        ),
-        Wrong(
-            "probabilities of all tokens, whatever k is",
-            lambda s, k: s.softmax(-1),
-            hint="Where does `k` enter?",
-        ),
-    ),
+    wrong="""
+scores.softmax(-1) * _kept(scores, k)
+    probabilities of the k best that were not made to sum to 1
+    ? What is the sum of each of your rows?
+scores.masked_fill(~_kept(scores, k), 0.0).softmax(-1)
+    scores of 0 for the others: the exponential of 0 is 1
+    ? Which score gets the probability 0?
+scores.masked_fill(~_kept(scores, k), -10.0).softmax(-1)
+    scores for the others that are not below all that there may be
+    ? Which number is below every score, however low?
+scores.masked_fill(~_kept(scores, k), -20.0).softmax(-1)
+    scores for the others that are not below all that there may be
+    ? Which number is below every score, however low?
+scores.masked_fill(~_kept(scores, k), -100.0).softmax(-1)
+    scores for the others that are not below all that there may be
+    ? Which number is below every score, however low?
+scores.masked_fill(~_kept(scores, k), -1e3).softmax(-1)
+    scores for the others that are not below all that there may be
+    ? Which number is below every score, however low?
+scores.masked_fill(~_kept(scores, k), -1e4).softmax(-1)
+    scores for the others that are not below all that there may be
+    ? Which number is below every score, however low?
+scores.masked_fill(scores > (-scores).topk(k).values.neg()[:, -1:], -torch.inf).softmax(-1)
+    the k worst
+    ? Which tokens should keep a chance?
+scores < worst_kept => scores <= worst_kept
+    one token too few: the k-th best was hidden, too
+    ? Is the k-th best among those that stay?
+scores.masked_fill(~_kept(scores, min(k + 1, scores.shape[1])), -torch.inf).softmax(-1)
+    one token too many
+    ? From what number are the places counted?
+scores.topk(k).values.softmax(-1)
+    only k numbers per row; the others should be there, as zeros
+    ? How would you know which token a probability belongs to?
+scores.masked_fill(scores < scores.topk(min(k, len(scores)), 0).values[-1:], -torch.inf).softmax(-1)
+    the k best samples for each token, not the k best tokens for each sample
+    ? Along which axis do you look for the largest?
+worst_kept, => scores,
+    probabilities of all tokens, whatever k is
+    ? Where does `k` enter?
+""",
 )

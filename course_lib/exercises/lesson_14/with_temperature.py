@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -39,42 +39,30 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"scores": "batch vocabulary"},
     axes="batch vocabulary",
-    wrong=(
-        Wrong(
-            "probabilities that were divided by the temperature, whose sum is not 1",
-            lambda s, t: s.softmax(-1) / t,
-            hint="What is the sum of each of your rows?",
-        ),
-        Wrong(
-            "scores that were multiplied by the temperature",
-            lambda s, t: (s * t).softmax(-1),
-            hint="Is the likeliest token more or less likely at your temperature of 0.5?",
-        ),
-        Wrong(
-            "probabilities at temperature 1, whatever the argument is",
-            lambda s, t: s.softmax(-1),
-            hint="Where does `temperature` enter?",
-        ),
-        Wrong(
-            "softmax over the samples, not over the vocabulary",
-            lambda s, t: (s / t).softmax(0),
-            hint="Over which axis should the probabilities add up to 1?",
-        ),
-        Wrong(
-            "powers of the scores' exponentials, which are infinite at a low temperature",
-            lambda s, t: s.exp() ** (1 / t) / (s.exp() ** (1 / t)).sum(-1, keepdim=True),
-            hint="What is exp(20) to the power of 100? Which number may be taken from all scores of a row before?",
-        ),
-        Wrong(
-            "powers of the probabilities, which are too small at a low temperature: 0 divided by 0",
-            lambda s, t: s.softmax(-1) ** (1 / t) / (s.softmax(-1) ** (1 / t)).sum(-1, keepdim=True),
-            hint="What is 0.001 to the power of 100? And what if the scores themselves are divided?",
-        ),
-        Wrong("the divided scores; softmax is missing", lambda s, t: s / t, hint="What makes probabilities of scores?"),
-        Wrong(
-            "softmax of the divided probabilities: it is taken twice",
-            lambda s, t: (s.softmax(-1) / t).softmax(-1),
-            hint="How often is softmax needed?",
-        ),
-    ),
+    wrong="""
+scores.softmax(-1) / temperature
+    probabilities that were divided by the temperature, whose sum is not 1
+    ? What is the sum of each of your rows?
+scores / temperature => scores * temperature
+    scores that were multiplied by the temperature
+    ? Is the likeliest token more or less likely at your temperature of 0.5?
+scores / temperature => scores
+    probabilities at temperature 1, whatever the argument is
+    ? Where does `temperature` enter?
+1 => 0
+    softmax over the samples, not over the vocabulary
+    ? Over which axis should the probabilities add up to 1?
+scores.exp() ** (1 / temperature) / (scores.exp() ** (1 / temperature)).sum(-1, keepdim=True)
+    powers of the scores' exponentials, which are infinite at a low temperature
+    ? What is exp(20) to the power of 100? Which number may be taken from all scores of a row before?
+scores.softmax(-1) ** (1 / temperature) / (scores.softmax(-1) ** (1 / temperature)).sum(-1, keepdim=True)
+    powers of the probabilities, which are too small at a low temperature: 0 divided by 0
+    ? What is 0.001 to the power of 100? And what if the scores themselves are divided?
+scores / temperature
+    the divided scores; softmax is missing
+    ? What makes probabilities of scores?
+(scores.softmax(-1) / temperature).softmax(-1)
+    softmax of the divided probabilities: it is taken twice
+    ? How often is softmax needed?
+""",
 )

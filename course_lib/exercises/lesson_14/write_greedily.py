@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -103,31 +103,21 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"tokens": "batch token"},
     axes="batch token",
-    wrong=(
-        Wrong(
-            "the new tokens of a model that forgets: its caches aren't given to the next call",
-            _forgets,
-            hint="What does the model know of the earlier tokens in the second call?",
-        ),
-        Wrong(
-            "the new tokens of a model that gets the first call's caches again and again",
-            _first_cache,
-            hint="Which caches hold the token that was added last?",
-        ),
-        Wrong(
-            "the new tokens alone, without the text that they go on with",
-            lambda m, t, n: _loop(m, t, n, _argmax)[:, t.shape[1] :],
-            hint="With which text do you begin?",
-        ),
-        Wrong(
-            "the tokens with the smallest score",
-            lambda m, t, n: _loop(m, t, n, lambda s: s[:, -1].argmin(-1, keepdim=True)),
-            hint="Which score belongs to the likeliest token?",
-        ),
-        Wrong(
-            "tokens chosen after the first token of the call, not after the last",
-            lambda m, t, n: _loop(m, t, n, lambda s: s[:, 0].argmax(-1, keepdim=True)),
-            hint="Which token's scores name what comes next?",
-        ),
-    ),
+    wrong="""
+_forgets(model, tokens, num_new)
+    the new tokens of a model that forgets: its caches aren't given to the next call
+    ? What does the model know of the earlier tokens in the second call?
+_first_cache(model, tokens, num_new)
+    the new tokens of a model that gets the first call's caches again and again
+    ? Which caches hold the token that was added last?
+_loop(model, tokens, num_new, _argmax)[:, tokens.shape[1]:]
+    the new tokens alone, without the text that they go on with
+    ? With which text do you begin?
+scores[:, -1].argmax => scores[:, -1].argmin
+    the tokens with the smallest score
+    ? Which score belongs to the likeliest token?
+1] => 0]
+    tokens chosen after the first token of the call, not after the last
+    ? Which token's scores name what comes next?
+""",
 )

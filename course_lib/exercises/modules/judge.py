@@ -24,7 +24,7 @@ from .layouts import CandidateLayouts
 from .naming import WrongRun
 from .parameters import bias_problem, find_problem, hides_projections, is_sane
 from .registration import UNREADABLE, Problem, dtype_note, examine, listed, made_in_forward
-from .sizes import RunSizes, Sizes, construction_sizes, run_sizes, special_sizes
+from .sizes import RunSizes, Sizes, construction_sizes, run_sizes, special_runs, special_sizes
 from .task import ModuleTask
 from .verdicts import (
     find_spoiled,
@@ -122,8 +122,9 @@ class ModuleJudge:
         runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None, long=not self.right)
         if layouts.odd:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
-        drawn = [draw_run(exercise, layouts, run, self.rng) for run in (runs[:2] if earlier else runs)]
-        ran = module.runs([asked for one in drawn for asked in one.asked()])
+        asked = special_runs(sizes, runs[1]) if earlier else runs
+        drawn = [draw_run(exercise, layouts, run, self.rng) for run in asked]
+        ran = module.runs([part for one in drawn for part in one.asked()])
         for number, one in enumerate(drawn):
             try:
                 wrong = self._run(ran, layouts, one)
@@ -202,7 +203,7 @@ class ModuleJudge:
                 return wrong_in_training(found, about)
             return WrongRun(self.exercise, self.answer, layouts, run, ran, expected, found, about).verdict()
         self.fitting = fitting
-        if note := precision_note(ran.result, Expected(outputs[fitting[0]])):
+        if note := precision_note(ran.result, outputs[fitting[0]]):
             self.notes[note] = None
         return self._gradients(ran, layouts, run)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from course_lib.diagnosis import CATALOGUE
+from course_lib.diagnosis import CATALOGUE, Step, Symptom
 from course_lib.exercises.answer import Answer, Ran
 from course_lib.exercises.answering import build_module, run_module
 from course_lib.exercises.differences import Difference, Expected, equal
@@ -30,22 +30,12 @@ from .sizes import Sizes
 from .task import ModuleTask
 
 FIRST_STEP = "Which step is the first that differs? Do it by hand."
-SCALES = {"missing-scale", "wrong-scale"}
 ONE_PROJECTION = {"scores-from-values", "projection-reused"}
 NO_DIGIT = 5e-5  # of a sum of weights
 TILES = re.compile(r"repeat\(|tile|expand|cat\(")
 # What the doctor finds in other runs than this one: on other devices, in other dtypes, in training, with a cache.
-OF_OTHER_RUNS = {
-    *("device-pinned", "dtype-pinned", "fixed-length", "fixed-batch", "overflow-half", "dropout-before-softmax"),
-    *("returns-none", "output-projection-shape", "stale-cache", "causal-top-left", "rotary-unused"),
-    *("token-missing-from-cache", "positions-restart-in-cache", "mask-skipped-when-cached", "window-lost-in-decode"),
-    *("mask-lost-on-option", "paths-differ", "is-causal-with-mask"),
-}
-OF_SEVERAL_HEADS = {
-    *("split-without-transpose", "merge-without-transpose", "heads-share-scores", "heads-share-weights"),
-    "heads-averaged",
-}
-OF_SHARED_HEADS = {"kv-heads-tiled", "kv-head-zero-only"}
+OF_OTHER_RUNS = {Symptom.PIECES, Symptom.PATHS, Symptom.ELSEWHERE}
+OF_SEVERAL_HEADS = {Step.HEADS, Step.MERGE}
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,7 @@ class WrongRun:
     def _known_class(self) -> Wrong | None:
         """Find the exercise's known wrong class that gives this result with the learner's weights."""
         arguments = [getattr(self.layouts.sizes, name) for name in self.exercise.takes]
-        for known in self.exercise.wrong if self.layouts.by_name else ():
+        for known in self.exercise.known if self.layouts.by_name else ():
             with torch.random.fork_rng(devices=[]), contextlib.suppress(RuntimeError):  # it may refuse a piece's shape
                 module = build_module(known.code, arguments, 0)
                 own = {name: self.run.weights[name] for name, _ in module.named_parameters()}
@@ -130,28 +120,28 @@ class WrongRun:
             return []
         found = ask_doctor(self.exercise, self.answer, self.layouts.sizes)
         if self.layouts.odd:  # a parameter of the learner's own may be a temperature, which the doctor doesn't know
-            found = [one for one in found if one["mistake"] not in SCALES]
+            found = [one for one in found if CATALOGUE[one["mistake"]].origin.step is not Step.SCALE]
         return [_without_wrong_line(one) for one in found]
 
     def _explains(self, finding: Mapping[str, Any]) -> bool:
         """Return whether a mistake that the doctor found may have made the wrong numbers of this run."""
         mistake, sizes = finding["mistake"], self.layouts.sizes
-        facts = finding.get("facts", {})
+        facts, origin = finding.get("facts", {}), CATALOGUE[mistake].origin
         if mistake == "dtype-pinned" and facts.get("rounds"):
             return self._is_nearly_right()
-        if mistake in SCALES:
+        if origin.step is Step.SCALE:
             return self._is_scaled(facts.get("factor", 1.0))
         if mistake == "softmax-wrong-axis" and facts.get("off", 1.0) < NO_DIGIT:
             return False  # the weights are as they should be: the doctor took one axis for another
-        if mistake == "nan-on-hidden-rows":
+        if mistake in ("nan-on-hidden-rows", "overflow-half"):
             return bool(self.ran.result.isnan().any())
         if mistake == "kv-heads-tiled":
             return facts.get("kv_heads", [])[:2] == [0, 1]  # not another order, such as 1, 1, 0, 0
         several, shared = sizes.num_heads > 1, sizes.num_kv_heads < sizes.num_heads
         return (
-            mistake not in OF_OTHER_RUNS
-            and (several or mistake not in OF_SEVERAL_HEADS)
-            and (shared or mistake not in OF_SHARED_HEADS)
+            origin.symptom not in OF_OTHER_RUNS
+            and (several or origin.step not in OF_SEVERAL_HEADS)
+            and (shared or origin.step is not Step.SHARING)
         )
 
     def _is_nearly_right(self) -> bool:

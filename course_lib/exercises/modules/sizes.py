@@ -161,10 +161,13 @@ def special_sizes(takes: Sequence[str], kv_heads: str, rng: InputGenerator, even
             return [square, Sizes(d_in, 1)]
         return [square, *(Sizes(d_in, width, 1, 1, equal, width) for equal in (1, width, d_in))]
     kind = {"all": "all", "one": "one", "any": "some"}[kv_heads]
-    square = rng.choice([one for one in _valid(kind, own, even) if one.d_out not in D_IN])
+    squares = rng.shuffled([one for one in _valid(kind, own, even) if one.d_out not in D_IN])
+    by_kv_heads = {one.num_kv_heads: one for one in squares} if kind == "some" else {0: squares[0]}
+    square = squares[0]
     single = rng.choice(_valid("all", own, even))
     wide = WIDE + 2 * rng.integer(9)
-    found = [square._replace(d_in=square.d_out), Sizes(single.d_in, single.d_out if own else wide, 1, 1, wide * own)]
+    found = [one._replace(d_in=one.d_out) for one in by_kv_heads.values()]
+    found += [Sizes(single.d_in, single.d_out if own else wide, 1, 1, wide * own)]
     heads = square.num_heads
     if own:
         joined = heads * square.head_dim
@@ -207,6 +210,12 @@ def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False, long: boo
         RunSizes(more, 2),  # the fewest tokens for which a causal mask hides something
         *([RunSizes(few, more, cached=True)] if cached else []),
     ]
+
+
+def special_runs(sizes: Sizes, many: RunSizes) -> list[RunSizes]:
+    """Return the runs of special sizes: as many samples, or tokens, as there are heads or elements, and one of many."""
+    heads, kv_heads, head_dim = (max(2, one) for one in (sizes.num_heads, sizes.num_kv_heads, sizes.head_dim))
+    return [RunSizes(heads, heads), RunSizes(kv_heads, head_dim), many]
 
 
 def make_cache(source: tuple[str, str] | None, run: RunSizes, sizes: Sizes) -> FromSource | None:
