@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
-from course_lib.mutations import Source, mutations
+from course_lib.mutations import Source, mutations, run_source
 
 from .input_generator import InputGenerator
 
@@ -113,10 +111,7 @@ class FaultyModule:
         file = f"<mistake {self.number}>"
         header = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
         text = header + self.source
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        namespace: dict[str, Any] = {"__name__": "mistake"}
-        exec(compile(text, file, "exec"), namespace)
-        return namespace[self.name](*SIZES)
+        return run_source(text, file, {"__name__": "mistake"})[self.name](*SIZES)
 
 
 def draw_faulty_module(number: int) -> FaultyModule:

@@ -5,25 +5,21 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import linecache
 import math
 import re
-import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import count
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from course_lib.mutations import ARROW, edited
+from course_lib.mutations import ARROW, built, edited
 
 from .exercise import Exercise, Wrong
 
-COUNTER = count(1)
 ID = re.compile(r"(.*) \[([a-z-]+)\]", re.S)
 RIGHT, RESULT = "right", "result"  # in the code of a wrong answer: the solution, and what it returns for the arguments
 
@@ -63,12 +59,7 @@ class EditedSolution:
         """The function or class, made when it is asked for."""
         source = textwrap.dedent(inspect.getsource(self.solution))
         source = edited(source, self.code) if ARROW in self.code else _with_body(source, self.code)
-        names: dict[str, Any] = {"math": math, "torch": torch, "F": F} | vars(sys.modules[self.solution.__module__])
-        names[RIGHT] = self.solution
-        file = f"<wrong answer {next(COUNTER)}>"
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-        exec(compile(source, file, "exec"), names)
-        return names[self.solution.__name__]
+        return built(source, self.solution, math=math, torch=torch, F=F, right=self.solution)
 
     def __call__(self, *arguments: Any) -> Any:
         return self.answer(*arguments)

@@ -4,7 +4,7 @@ from .edits import ARROW, edited
 from .inject import Injected, built, inject
 from .known import find_mistake, known_mistakes
 from .operators import MADE, Mutation, mutations
-from .source import Edit, Source
+from .source import Edit, Source, run_source
 from .steps import RIGHT, Attention, Projections
 from .wrong_heads import EQUAL_HEADS, MERGES, OUTPUT, SHARED, SPLITS, VALUES
 from .wrong_steps import MASKS, ROLES, SCALES, SOFTMAX, TWICE_UNDER_MASKS, WrongSteps
@@ -41,4 +41,5 @@ __all__ = [
     "inject",
     "known_mistakes",
     "mutations",
+    "run_source",
 ]

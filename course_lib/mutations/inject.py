@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 import sys
 import textwrap
 from itertools import count
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .operators import mutations
-from .source import Source
+from .source import Source, run_source
 
 COUNTER = count(1)
 
@@ -60,10 +59,7 @@ def inject(code: type | Any | Path | str, mistake: str, *, at: int = 0) -> Injec
     return Injected(made, source, line, source.splitlines()[line - 1].strip())
 
 
-def built(source: str, like: Any) -> Any:
-    """Run source that defines what `like` defines, among the names of its module; its lines can be read."""
-    file = f"<injected {next(COUNTER)}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    namespace = dict(vars(sys.modules[like.__module__]))
-    exec(compile(source, file, "exec"), namespace)
-    return namespace[like.__name__]
+def built(source: str, like: Any, **names: Any) -> Any:
+    """Run source that defines what `like` defines, among the names of its module and others."""
+    names |= vars(sys.modules[like.__module__])
+    return run_source(source, f"<edited {like.__name__} {next(COUNTER)}>", names)[like.__name__]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import linecache
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 Node = ast.expr | ast.stmt | ast.keyword
 
@@ -32,8 +34,7 @@ class Source:
 
     @cached_property
     def _starts(self) -> list[int]:
-        lengths = [0, *(len(line.encode()) for line in self.text.splitlines(keepends=True))]
-        return [sum(lengths[: number + 1]) for number in range(len(lengths))]
+        return list(accumulate((len(line.encode()) for line in self.text.splitlines(keepends=True)), initial=0))
 
     @cached_property
     def _bytes(self) -> bytes:
@@ -100,3 +101,10 @@ class Source:
         for start, end, text in sorted(edits, reverse=True):
             code = code[:start] + text.encode() + code[end:]
         return code.decode()
+
+
+def run_source(text: str, file: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Run source code among some names, so that its lines can be read as those of a file; return all names."""
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    exec(compile(text, file, "exec"), names)
+    return names

@@ -96,7 +96,7 @@ total - torch.inf => total
     attention whose largest score starts at a number such as 0 or -1000: where all scores are far below it, each weight
         is 0
     ? Which number is smaller than every score?
-total - torch.inf => total
+total - torch.inf => total - 1000.0
     attention whose largest score starts at a number such as 0 or -1000: where all scores are far below it, each weight
         is 0
     ? Which number is smaller than every score?

@@ -1,4 +1,4 @@
-"""Known wrong answers to "attention in blocks"."""
+"""What wrong answers to "attention in blocks" compute."""
 
 from __future__ import annotations
 

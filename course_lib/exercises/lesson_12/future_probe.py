@@ -87,13 +87,13 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     extract=_as_bool,
     wrong="""
-code(x) => x
+[:, :token] => [:, : token + 1]
     a probe that watches the changed token's own output, too: that one may move
     ? Where does your slice end?
-code(x) => x
+[:, :token] => [:, token:]
     a probe that watches the outputs from the changed token on: those may move
     ? Which outputs must not notice the change?
-code(x) => x
+[:, :token] => [:]
     a probe that watches all outputs
     ? May the output of the changed token move?
 _same(code, x, token, outputs=slice(token))

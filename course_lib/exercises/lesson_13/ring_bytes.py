@@ -41,7 +41,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     least={"num_layers": 1, "num_texts": 1, "num_devices": 1},
     wrong="""
-= 2 => = 1
+num_layers * 2 => num_layers
     the bytes of one all-reduce per layer, or of two whose sums are not handed round
     ? Which two outputs of a layer are added up, and how many steps does a ring take for each?
 num_layers * 2 => 2
@@ -53,7 +53,7 @@ steps * => num_devices *
 tensor // num_devices => tensor
     what all devices send together, or one device if each step sent the whole tensor
     ? How many bytes is the piece that one device sends in one step?
-= 2 => = 1
+2 * (num_devices - 1) => num_devices - 1
     the bytes of half of the steps: the sums must also be handed round
     ? How many steps does a ring take?
 1 => 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.mutations import Mutation, Source, mutations
+from course_lib.mutations import Mutation, Source, mutations, run_source
 
 from .case import Case
 
@@ -159,10 +158,7 @@ class Planted(Case):
         """Build the piece with the mistake."""
         source = Source(self._source).edited(self._mutation.edits)
         path = f"/planted/{self.file}"
-        linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
-        namespace = dict(vars(self._module))
-        exec(compile(source, path, "exec"), namespace)
-        return namespace[self.piece.split(":")[1]]()
+        return run_source(source, path, dict(vars(self._module)))[self.piece.split(":")[1]]()
 
 
 def _read(text: str) -> list[Planted]:
