@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+from course_lib.mistakes import CATALOGUE  # noqa: E402
 from tools.book import as_literal_blocks  # noqa: E402
 from tools.book.course_map import course_map  # noqa: E402
 from tools.book.head import add_head  # noqa: E402
@@ -90,5 +91,6 @@ def add_search(app, page, *_):
     """Give the search page its names of things and its script, which no other page needs."""
     if page == "search":
         names = tomllib.loads((ROOT / "book" / "search.toml").read_text(encoding="utf-8"))
+        names["names"] |= {f"mistakes/{name}": mistake.search for name, mistake in CATALOGUE.items() if mistake.search}
         app.add_js_file(None, body=f"const OTHER_NAMES = {json.dumps(names)};")
         app.add_js_file("search.js", defer="defer")

@@ -231,9 +231,9 @@ def prepare_task(
 
 @cache
 def course_checksum() -> str:
-    """Return a checksum of the code that gives marks; it also changes where the version stays, as in a clone."""
+    """Return a checksum of the code and data that give marks; in a clone it changes while the version stays."""
     folders = [Path(course_lib.__file__).parent, Path(__file__).parent]
-    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    files = sorted(path for folder in folders for kind in ("*.py", "*.toml") for path in folder.rglob(kind))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 

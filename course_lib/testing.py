@@ -36,7 +36,8 @@ def assert_attention(
         True
     """
     __tracebackhide__ = True  # pytest shows the line of the test
-    from course_lib.diagnosis import CATALOGUE, diagnose
+    from course_lib.diagnosis import diagnose
+    from course_lib.mistakes import CATALOGUE
 
     if unknown := [name for name in ignore if name not in CATALOGUE]:
         raise ValueError(f"ignore must hold ids of the catalogue of mistakes, got {unknown[0]!r}.")

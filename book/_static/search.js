@@ -1,5 +1,5 @@
 // The book's search: what a reader notices, and each name of a thing, leads to its page; excerpts are sentences.
-// It ranks by itself what Sphinx's index holds; OTHER_NAMES is book/search.toml, which conf.py writes into the search page.
+// It ranks by itself what Sphinx's index holds; OTHER_NAMES is book/search.toml and the mistakes' own words, which conf.py writes into the search page.
 "use strict";
 
 if (typeof Search !== "undefined") {  // on the search page only

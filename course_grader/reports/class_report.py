@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from course_grader.manifest import Release, ReleasedExercise
 from course_grader.marks import IN_PART, STATES, UNREADABLE, Mark, StudentResult
-from course_lib.diagnosis import CATALOGUE, Mistake
 from course_lib.exercises import NOT_PASSED
+from course_lib.mistakes import CATALOGUE, Mistake
 from course_lib.pictures import count_chart
 
 from .feedback import page_path

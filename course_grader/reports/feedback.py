@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from course_grader.manifest import Release
 from course_grader.marks import IN_PART, MISSING, STATES, UNREADABLE, StudentResult, file_stem
-from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, PASSED
+from course_lib.mistakes import CATALOGUE
 
 from .rendering import render
 

@@ -1,7 +1,8 @@
 """Mistakes in attention code, and the doctor that finds, names and shows them."""
 
+from course_lib.mistakes import CATALOGUE, Mistake, Step, Symptom
+
 from .attention_report import AttentionReport, said_once
-from .catalogue import CATALOGUE, Mistake, Step, Symptom
 from .diagnose import diagnose
 from .finding import NOT_JUDGED, Finding, Kind
 from .measure.cache_stand_in import StandIn

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.mistakes import MEASURED, Symptom
 from course_lib.quantised import said_of_quantised
 from course_lib.tracing import torch_private
 
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
-from .catalogue import MEASURED, Symptom
 from .confirm import confirm
 from .finding import AsExpected, Finding, Kind, error_message
 from .known_patterns import add_pattern_evidence

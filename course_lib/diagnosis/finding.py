@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from course_lib.about import page_of
+from course_lib.mistakes import CATALOGUE, MEASURED, Origin, Step, Symptom
 from course_lib.tracing import error_message, last_line
-
-from .catalogue import CATALOGUE, MEASURED, Origin, Step, Symptom
 
 if TYPE_CHECKING:
     from course_lib.pictures import Picture
@@ -46,7 +45,7 @@ CLAUSES = {
 }
 UNSEEN = {Kind.UNSEEN_WINDOW, Kind.NOT_EXAMINED, Kind.FAILED}
 UNNAMED = Origin()
-RANDOM = Origin(Step.INPUT, MEASURED, Symptom.BEHAVIOUR)  # no two runs can be compared
+RANDOM = Origin(Step.INPUT, Symptom.BEHAVIOUR, dict.fromkeys(MEASURED, "no two runs can be compared"))
 FOREIGN_KEYS = "its keys are not made from x"
 
 

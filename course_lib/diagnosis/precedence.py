@@ -1,6 +1,7 @@
 """Decide which findings are causes and which are only their effects."""
 
-from .catalogue import Symptom
+from course_lib.mistakes import Symptom
+
 from .finding import Finding, Kind
 
 FOLLOWING = {Symptom.PATHS, Symptom.TEXT}  # what follows from many mistakes in a plain run

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 
 from .attempts import Attempt
 from .exercise import Exercise
 from .links import lesson_page, mistake_page
-from .sections import SECTIONS
 from .verdict import Detail, Verdict
 
 SAME_CODE = "This is the same code as at the last check. Did the cell with your answer run without an error?"
@@ -56,9 +55,8 @@ def _further_hints(exercise: Exercise, attempt: Attempt) -> Iterator[Detail]:
     if mistake is None:
         return
     if attempt.streak >= 3:
-        section, page = SECTIONS.get(mistake.id), mistake_page(mistake.id)
-        if section:
-            link = lesson_page(mistake.lesson, section)
-            yield Detail("Read the section", f"{section}, in lesson {mistake.lesson}", link)
-        if page:
+        if mistake.section:
+            link = lesson_page(mistake.lesson, mistake.section)
+            yield Detail("Read the section", f"{mistake.section}, in lesson {mistake.lesson}", link)
+        if page := mistake_page(mistake.id):
             yield Detail("See it beside the right code", page, page)

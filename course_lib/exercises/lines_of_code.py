@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from course_lib.diagnosis import CATALOGUE, Step
+from course_lib.mistakes import CATALOGUE, Step
 
 
 class Part(NamedTuple):

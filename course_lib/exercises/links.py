@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from course_lib.about import page_of
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 from course_lib.workspace import FOLDERS
 
 from .progress_location import current_folder

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 
 from .answer import Answer
 from .exercise import Exercise

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, NamedTuple
 
-from course_lib.diagnosis import CATALOGUE
 from course_lib.markup import backticks_to_code
+from course_lib.mistakes import CATALOGUE
 
 from .learner_error import LearnerError
 from .links import lesson_page, mistake_page

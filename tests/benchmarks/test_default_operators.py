@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from benchmarks.default_operators.operators import EDITS, OPERATORS
 from benchmarks.default_operators.right import WIDTH, Cached, Decoder, Encoder
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 
 MEASURED = [operator for operator in OPERATORS if not operator.why]
 WEIGHTS = {"QZQ", "QZK", "QZV"}  # wrong by what their weights are

@@ -13,7 +13,7 @@ from benchmarks.real_bugs.cases.out_of_reach import UNMEASURED
 from benchmarks.real_bugs.judging import judged
 from benchmarks.real_bugs.sources import Commit, NotFetched, fetched
 from benchmarks.real_bugs.summary import totals
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "real_bugs" / "results.json"
 EVERY = [*CASES, *UNMEASURED]

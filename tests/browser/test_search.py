@@ -8,9 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from course_lib.diagnosis.catalogue import CATALOGUE
-from tools.book.mistake_code import read_example
-from tools.book.mistakes import EXAMPLES
+from course_lib.mistakes import CATALOGUE
 
 from .search_queries import QUERIES
 from .site import HTML, violations
@@ -56,9 +54,8 @@ def test_search_finds_short_names_and_symptoms(open_page, question, leads_to):
 
 def test_search_leads_from_all_that_is_noticed_to_its_cause(open_page):
     page, complaints = searched(open_page, "mask")
-    notices = {name: read_example(EXAMPLES / f"{name}.py").notices for name in CATALOGUE}
-    for name, mine in notices.items():
-        for notice, found in zip(mine, page.evaluate(FOUND, list(mine)), strict=True):
+    for name, mistake in CATALOGUE.items():
+        for notice, found in zip(mistake.notices, page.evaluate(FOUND, list(mistake.notices)), strict=True):
             assert [f"mistakes/{name}", notice[:-1].replace("`", "").lower()] in found[:10], notice
     assert not complaints.found
 

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention
-from course_lib.diagnosis import CATALOGUE, Finding, Report, diagnose
+from course_lib.diagnosis import Finding, Report, diagnose
+from course_lib.mistakes import CATALOGUE
 from course_lib.pictures import Picture
 from tests.diagnosis.marked_lines import marked
 

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from course_lib.attention import SingleHeadAttention
-from course_lib.diagnosis import CATALOGUE, rules
+from course_lib.diagnosis import rules
 from course_lib.diagnosis.measure import Attention, FailedRun, NoStructure, Run, Stages, Structure, Subject
 from course_lib.diagnosis.measure.options import Options
 from course_lib.diagnosis.measure.run import Attempt, measure_run
 from course_lib.diagnosis.measure.stages import MEASUREMENTS, stages_of
 from course_lib.diagnosis.registry import Of, Rule, apply, collect
+from course_lib.mistakes import CATALOGUE
 
 FOLDER = Path(rules.__file__).parent
 RULES = collect(rules)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 from course_lib.mutations import RIGHT, WRONG_STEPS
 from tests.diagnosis.bank.weights import Weights, run
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import ALL, ModuleExercise, NameExercise, check, checking
 from course_lib.exercises.catalogue import BLANKS, EXERCISES
+from course_lib.mistakes import CATALOGUE
 
 from .graded_here import graded, guest_module
 from .known_answers import RIGHT, WRONG

@@ -2,9 +2,9 @@
 
 import pytest
 
-from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import ALL, check
 from course_lib.exercises.verdict import Verdict
+from course_lib.mistakes import CATALOGUE
 
 from .small_answers import reversed_order, right, stub, unscaled
 

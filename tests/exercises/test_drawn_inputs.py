@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import ALL, FromSource, FunctionExercise, InputGenerator, LocalAnswer
 from course_lib.exercises.copies import built
+from course_lib.mistakes import CATALOGUE
 
 from .known_answers import RIGHT
 

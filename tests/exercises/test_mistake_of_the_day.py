@@ -6,10 +6,11 @@ from collections import Counter
 import pytest
 import torch
 
-from course_lib.diagnosis import CATALOGUE, diagnose
+from course_lib.diagnosis import diagnose
 from course_lib.exercises import mistake_of_the_day
 from course_lib.exercises.catalogue import SETS
 from course_lib.exercises.drawn_mistakes import MISTAKES, draw_faulty_module
+from course_lib.mistakes import CATALOGUE
 
 
 @pytest.mark.one_in(6)

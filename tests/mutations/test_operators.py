@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 from course_lib.mutations import MADE, Source, mutations
 from course_lib.mutations.operators import FORMS
 from course_lib.mutations.pattern import VARIABLE, match

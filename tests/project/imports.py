@@ -33,7 +33,8 @@ def module_names(root: Path, packages: Iterable[str]) -> dict[str, Path]:
     found = {}
     for path in sorted(path for package in packages for path in (root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        if all(part.isidentifier() for part in parts):  # what lies in another folder is data, such as an example
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 

@@ -21,10 +21,10 @@ LESSONS = sorted(path for kind in RUN_BY_LEARNERS for path in (ROOT / "notebooks
 
 FACES = {  # what may be imported from anywhere besides a package itself, each with the reason
     "course_lib.attention.convert": "lessons import it as a module of its own: weights from one form to another",
-    "course_lib.diagnosis.catalogue": "a face of its own: the mistakes, without the doctor",
     "tools.performance.grading": "needs the packages of the extra teach, which the other measurements do not",
 }
 FLOORS = [  # from the lowest to the highest; imports run downwards or stay on a floor
+    {"course_lib.mistakes"},  # alone: the mistakes import nothing of ours
     {
         "course_lib",
         "course_lib.about",

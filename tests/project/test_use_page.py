@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from course_lib.command import main
-from course_lib.diagnosis import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 from course_lib.scan import PATHS
 
 BOOK = Path(__file__).resolve().parents[2] / "book"

@@ -1,4 +1,4 @@
-"""Read the code of the mistake catalogue from book/mistakes and diagnose it."""
+"""Read the examples of the mistakes and diagnose them."""
 
 import hashlib
 import linecache
@@ -13,7 +13,6 @@ from course_lib.diagnosis import Report, diagnose
 
 DIVIDER = "# how it is called\n"
 WRONG = "  # wrong"
-NOTICE = "# you may notice: "
 INSTEAD = re.compile(r"^( *)# instead: (.*)$")
 
 
@@ -26,33 +25,28 @@ class Example:
         right: The code with the marked lines corrected.
         wrong_lines: The numbers of the wrong lines in `wrong`.
         call: Code that makes `module`, `x` and `options` for `diagnose`.
-        notices: What its author notices first, as one would type it into a search box.
     """
 
     wrong: str
     right: str
     wrong_lines: tuple[int, ...]
     call: str
-    notices: tuple[str, ...]
 
 
 def read_example(path: Path) -> Example:
-    """Read one file of book/mistakes: the code, the lines to write instead, and how it is called.
+    """Read the example of a mistake: the code, the lines to write instead, and how it is called.
 
-    It begins with comments `# you may notice: <sentence>`. In its upper half wrong lines end with `# wrong`, and
-    comments `# instead: <line>` hold the lines to write.
+    In the upper half of the file wrong lines end with `# wrong`, and comments `# instead: <line>` hold the lines to
+    write.
 
     Raises:
-        ValueError: The file has no dividing line, no wrong line, or nothing to notice.
+        ValueError: The file has no dividing line, or no wrong line.
     """
     code, divider, call = path.read_text(encoding="utf-8").partition(DIVIDER)
     if not divider:
-        raise ValueError(f"{path.name} has no line {DIVIDER.strip()!r}: write it between the code and its call.")
-    wrong, right, wrong_lines, notices = [], [], [], []
+        raise ValueError(f"{path} has no line {DIVIDER.strip()!r}: write it between the code and its call.")
+    wrong, right, wrong_lines = [], [], []
     for line in code.rstrip().splitlines():
-        if line.startswith(NOTICE):
-            notices.append(line.removeprefix(NOTICE))
-            continue
         if instead := INSTEAD.match(line):
             right.append(instead[1] + instead[2])
             continue
@@ -62,12 +56,8 @@ def read_example(path: Path) -> Example:
         else:
             right.append(line)
     if not wrong_lines:
-        raise ValueError(f"{path.name} has no guilty line: end it with '# wrong' and write '# instead: <line>' below.")
-    if not notices:
-        raise ValueError(f"{path.name} has no line {NOTICE + '...'!r}: begin it with what its author may notice.")
-    return Example(
-        "\n".join(wrong) + "\n", "\n".join(right) + "\n", tuple(wrong_lines), call.strip() + "\n", tuple(notices)
-    )
+        raise ValueError(f"{path} has no guilty line: end it with '# wrong' and write '# instead: <line>' below.")
+    return Example("\n".join(wrong) + "\n", "\n".join(right) + "\n", tuple(wrong_lines), call.strip() + "\n")
 
 
 def run_example(source: str, call: str) -> Report:

@@ -5,7 +5,7 @@ import re
 import textwrap
 
 from course_lib.diagnosis import Report
-from course_lib.diagnosis.catalogue import Mistake
+from course_lib.mistakes import Mistake
 from course_lib.pictures import Picture
 
 from .markdown import figure, indexed
@@ -77,7 +77,7 @@ def mistake_page(
         id=mistake.id,
         explanation=mistake.explanation,
         # Entries of the book's index, which the search looks up first.
-        notices=indexed(example.notices) + "\n".join(f"- {notice}" for notice in example.notices),
+        notices=indexed(mistake.notices) + "\n".join(f"- {notice}" for notice in mistake.notices),
         lines=",".join(map(str, example.wrong_lines)),
         code=example.wrong,
         shows=mistake.shows,

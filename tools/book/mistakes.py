@@ -4,22 +4,20 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import partial
-from importlib import import_module
+from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 
 from course_lib.diagnosis import Report
-from course_lib.diagnosis.catalogue import CATALOGUE, Mistake
+from course_lib.mistakes import CATALOGUE, EXAMPLE, FOLDER, Mistake
 
 from .markdown import table, toctree
 from .mistake_code import Example, read_example, run_example
 from .mistake_page import mistake_page
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "book" / "mistakes"
-FAMILIES = ("masks", "scores", "heads", "outputs", "running", "positions", "paths")  # the files of the catalogue
 INTRO = """\
 # Mistakes
 
@@ -30,10 +28,10 @@ very code, and the line to write instead, which was run too. For your own code: 
 """
 
 
-def write_pages(folder: Path, examples: Path = EXAMPLES, workers: int = 1) -> list[Path]:
+def write_pages(folder: Path, examples: Path = FOLDER, workers: int = 1) -> list[Path]:
     """Write a page for each mistake of the catalogue and their index, and return them, the index first.
 
-    The folder `examples` holds the code, a file `<id>.py` for each mistake. Pictures are written beside the pages; the
+    The folder `examples` holds the code, a folder of each mistake's id. Pictures are written beside the pages; the
     workers are processes that share the work.
 
     Raises:
@@ -42,12 +40,12 @@ def write_pages(folder: Path, examples: Path = EXAMPLES, workers: int = 1) -> li
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.md"
     index.write_text(index_page(lessons()), encoding="utf-8")
-    read = {mistake: read_example(examples / f"{mistake.id}.py") for mistake in CATALOGUE.values()}
+    read = {name: read_example(examples / name / EXAMPLE) for name in CATALOGUE}
     # many corrections lead to the same code: it is diagnosed once
-    right = {(example.right, example.call): mistake.id for mistake, example in read.items()}
+    right = {(example.right, example.call): name for name, example in read.items()}
     with ProcessPoolExecutor(workers, get_context("spawn")) if workers > 1 else nullcontext() as pool:
         in_turn = map if pool is None else partial(pool.map, chunksize=2)
-        pages = list(in_turn(partial(write_page, folder), read, read.values()))
+        pages = list(in_turn(partial(write_page, folder), CATALOGUE.values(), read.values()))
         list(in_turn(check_right, right.values(), right))
     return [index, *pages]
 
@@ -62,7 +60,8 @@ def write_page(folder: Path, mistake: Mistake, example: Example) -> Path:
     found = run_example(example.wrong, example.call)
     if found.mistakes != (mistake.id,):
         raise ValueError(
-            f"{mistake.id}.py should make this mistake alone, but the doctor finds {_named(found)}: change the code."
+            f"The example of {mistake.id} should make this mistake alone, but the doctor finds {_named(found)}: change "
+            "the code."
         )
     picture = found.findings[0].picture
     if picture is not None:
@@ -82,7 +81,7 @@ def check_right(name: str, code: tuple[str, str]) -> None:
     after = run_example(*code)
     if not after.ok:
         raise ValueError(
-            f"{name}.py is not right with the lines it says to write instead: the doctor finds "
+            f"The example of {name} is not right with the lines it says to write instead: the doctor finds "
             f"{_named(after)}, so they must be corrected."
         )
 
@@ -101,12 +100,11 @@ def lessons() -> dict[str, tuple[str, str]]:
 def index_page(lessons: dict[str, tuple[str, str]]) -> str:
     """List all mistakes in a table for each of the catalogue's families."""
     parts = [INTRO.format(number=len(CATALOGUE))]
-    for family in FAMILIES:
-        module = import_module(f"course_lib.diagnosis.catalogue.{family}")
-        heading, about = (module.__doc__ or "").splitlines()[0].split(": ")
+    for family, mistakes in groupby(CATALOGUE.values(), key=lambda mistake: mistake.family):
+        heading, about = family.value.split(": ")
         parts.append(f"## {heading}\n\n{about[0].upper()}{about[1:]}\n\n")
         rows = []
-        for mistake in getattr(module, family.upper()):
+        for mistake in mistakes:
             title = f"[{mistake.title.removesuffix('.')}]({mistake.id}.md)"
             file, lesson = lessons[mistake.lesson]
             rows.append((title, mistake.shows, f'[{mistake.lesson}]({file} "{lesson}")'))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.diagnosis.catalogue import CATALOGUE
+from course_lib.mistakes import CATALOGUE
 
 from . import markdown
 

@@ -84,7 +84,7 @@ def explain(mistake: str) -> str:
         ValueError: the catalogue has no such id.
     """
     from course_lib.about import page_of
-    from course_lib.diagnosis.catalogue import CATALOGUE
+    from course_lib.mistakes import CATALOGUE
 
     if mistake == "all":
         return json.dumps({name: entry.title for name, entry in CATALOGUE.items()}, indent=2)

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from course_lib.diagnosis import CATALOGUE, Step, Symptom
 from course_lib.exercises.answer import Answer, Ran
 from course_lib.exercises.answering import build_module, run_module
 from course_lib.exercises.differences import Difference, Expected, equal
@@ -19,6 +18,7 @@ from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.relations import relation
 from course_lib.exercises.verdict import Verdict, not_passed
+from course_lib.mistakes import CATALOGUE, Step, Symptom
 from course_lib.mutations import RIGHT, WrongSteps, find_mistake
 
 from .drawn_run import DrawnRun

@@ -12,8 +12,8 @@ from course_grader import Mark, Release, StudentResult
 from course_grader.manifest import ReleasedExercise
 from course_grader.reports import page_path
 from course_grader.reports.class_report import MAX_BARS, class_report, count_mistakes, unnamed_mistakes
-from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import NEEDS_REVIEW, Verdict, not_passed, not_written, passed
+from course_lib.mistakes import CATALOGUE
 
 RELEASE = Release(
     "week1",

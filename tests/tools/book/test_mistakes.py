@@ -4,16 +4,13 @@ import re
 
 import pytest
 
-from course_lib.diagnosis.catalogue import CATALOGUE
+from course_lib.mistakes import CATALOGUE, EXAMPLE, FOLDER
 from tools.book import mistakes
 from tools.book.mistake_code import run_example
 from tools.book.mistake_page import diff
-from tools.book.mistakes import EXAMPLES, read_example, write_pages
-from tools.notebooks.lint_outputs import wide_lines
+from tools.book.mistakes import read_example, write_pages
 
-NOTICE = "# you may notice: `nan`, and no text.\n"
 SMALL = "module = 1\n\n\n# how it is called\nx = 2\n"
-every_mistake = pytest.mark.parametrize("mistake", CATALOGUE.values(), ids=list(CATALOGUE))
 
 
 def only(monkeypatch, *names):
@@ -21,26 +18,8 @@ def only(monkeypatch, *names):
     monkeypatch.setattr(mistakes, "CATALOGUE", {name: CATALOGUE[name] for name in names})
 
 
-def test_each_mistake_has_an_example_and_none_is_left_over():
-    assert {path.stem for path in EXAMPLES.iterdir()} == set(CATALOGUE)
-
-
-@every_mistake
-def test_wrong_and_right_differ_in_the_marked_lines_only(mistake):
-    example = read_example(EXAMPLES / f"{mistake.id}.py")
-    assert "# wrong" not in example.wrong + example.right
-    assert "# instead" not in example.wrong + example.right
-    wrong, right = example.wrong.splitlines(), example.right.splitlines()
-    unmarked = [line for number, line in enumerate(wrong, 1) if number not in example.wrong_lines]
-    remaining = iter(right)
-    assert all(line in remaining for line in unmarked)  # in the same order
-    assert example.wrong != example.right
-
-
-@every_mistake
-def test_no_line_of_code_is_cut_off(mistake):
-    example = read_example(EXAMPLES / f"{mistake.id}.py")
-    assert list(wide_lines("\n".join((example.wrong, example.right, example.call)))) == []
+def example_of(name):
+    return read_example(FOLDER / name / EXAMPLE)
 
 
 @pytest.mark.slow
@@ -55,29 +34,33 @@ def test_pages_are_the_same_each_time(tmp_path, monkeypatch):
 def planted(tmp_path, monkeypatch, old, new):
     """Pages of an example in which one text was replaced by another."""
     only(monkeypatch, "wrong-scale")
-    text = (EXAMPLES / "wrong-scale.py").read_text(encoding="utf-8")
+    text = (FOLDER / "wrong-scale" / EXAMPLE).read_text(encoding="utf-8")
     assert text.count(old) == 1
-    (tmp_path / "wrong-scale.py").write_text(text.replace(old, new), encoding="utf-8")
+    (tmp_path / "wrong-scale").mkdir()
+    (tmp_path / "wrong-scale" / EXAMPLE).write_text(text.replace(old, new), encoding="utf-8")
     return write_pages(tmp_path / "pages", tmp_path)
 
 
 def test_lines_to_write_that_are_wrong_too_are_refused(tmp_path, monkeypatch):
     words = (
-        "wrong-scale.py is not right with the lines it says to write instead: the doctor finds wrong-scale, so they "
-        "must be corrected."
+        "The example of wrong-scale is not right with the lines it says to write instead: the doctor finds "
+        "wrong-scale, so they must be corrected."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         planted(tmp_path, monkeypatch, "instead: self.scale = self.head_dim**-0.5", "instead: self.scale = 1 / d_out")
 
 
 def test_code_that_makes_another_mistake_is_refused(tmp_path, monkeypatch):
-    words = "wrong-scale.py should make this mistake alone, but the doctor finds missing-scale: change the code."
+    words = (
+        "The example of wrong-scale should make this mistake alone, but the doctor finds missing-scale: change the "
+        "code."
+    )
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         planted(tmp_path, monkeypatch, "self.scale = d_out**-0.5", "self.scale = d_out**0")
 
 
 def test_code_that_makes_no_mistake_is_refused(tmp_path, monkeypatch):
-    words = "wrong-scale.py should make this mistake alone, but the doctor finds nothing: change the code."
+    words = "The example of wrong-scale should make this mistake alone, but the doctor finds nothing: change the code."
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         planted(tmp_path, monkeypatch, "self.scale = d_out**-0.5", "self.scale = self.head_dim**-0.5")
 
@@ -87,26 +70,21 @@ def test_code_that_makes_no_mistake_is_refused(tmp_path, monkeypatch):
     [
         (SMALL, "own.py has no guilty line: end it with '# wrong' and write '# instead: <line>' below."),
         ("a = 1  # wrong\n", "own.py has no line '# how it is called': write it between the code and its call."),
-        (
-            "a = 1  # wrong\n# how it is called\n",
-            "own.py has no line '# you may notice: ...': begin it with what its author may notice.",
-        ),
     ],
 )
 def test_an_example_that_lacks_a_mark_is_refused(tmp_path, text, words):
     (tmp_path / "own.py").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+    with pytest.raises(ValueError, match=f"{re.escape(words)}$"):
         read_example(tmp_path / "own.py")
 
 
 def test_marks_replace_leave_out_and_insert(tmp_path):
-    text = f"{NOTICE}a = 1  # wrong\n# instead: a = 2\nb = 3  # wrong\nif a:\n    c = 4\n    # instead: d = 5\n\n\n"
+    text = "a = 1  # wrong\n# instead: a = 2\nb = 3  # wrong\nif a:\n    c = 4\n    # instead: d = 5\n\n\n"
     (tmp_path / "own.py").write_text(text + "# how it is called\nmodule = c\n", encoding="utf-8")
     example = read_example(tmp_path / "own.py")
     assert example.wrong == "a = 1\nb = 3\nif a:\n    c = 4\n"
     assert example.right == "a = 2\nif a:\n    c = 4\n    d = 5\n"
     assert example.wrong_lines == (1, 2)
-    assert example.notices == ("`nan`, and no text.",)
     assert example.call == "module = c\n"
     assert diff(example).splitlines() == [
         "@@ from line 1 on @@", "- a = 1", "- b = 3", "+ a = 2", "  if a:", "      c = 4", "+     d = 5",
@@ -116,7 +94,7 @@ def test_marks_replace_leave_out_and_insert(tmp_path):
 def test_the_random_numbers_of_the_build_are_left_alone():
     import torch
 
-    example = read_example(EXAMPLES / "returns-none.py")
+    example = example_of("returns-none")
     before = torch.random.get_rng_state()
     run_example(example.wrong, example.call)
     assert torch.equal(before, torch.random.get_rng_state())
@@ -126,7 +104,7 @@ def code_of(name, wrong=True):
     """The module of an example's wrong or right code and its input; both codes draw the same weights."""
     import torch
 
-    example, names = read_example(EXAMPLES / f"{name}.py"), {"__name__": "attention"}
+    example, names = example_of(name), {"__name__": "attention"}
     with torch.random.fork_rng(devices=[]):
         exec(example.wrong if wrong else example.right, names)
         exec(example.call, names)
@@ -153,7 +131,7 @@ def test_the_page_of_mixed_samples_is_wrong_with_one_sample_too_and_each_sample_
         moved = x.clone()
         moved[changed] += 1
         assert (wrong(x) - wrong(moved))[other].abs().max() > 0.1
-    assert "works with batch 1 only." not in " ".join(read_example(EXAMPLES / "batch-mixed.py").notices)
+    assert "works with batch 1 only." not in " ".join(CATALOGUE["batch-mixed"].notices)
 
 
 def test_the_page_of_unused_positions_says_what_holds_under_its_causal_mask():
@@ -161,4 +139,4 @@ def test_the_page_of_unused_positions_says_what_holds_under_its_causal_mask():
     last_moves = (wrong(x) - wrong(x[:, order]))[:, -1].abs().max()
     all_move = (wrong(x)[:, order] - wrong(x[:, order])).abs().max()
     assert last_moves < 1e-6 < 0.1 < all_move
-    assert any("earlier words" in notice for notice in read_example(EXAMPLES / "rotary-unused.py").notices)
+    assert any("earlier words" in notice for notice in CATALOGUE["rotary-unused"].notices)
