@@ -7,10 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .mistake import LOST_KEYS, MEASURED, Effect, ExceptionalCase, Family, Mistake, Origin, Step, Symptom
+from .mistake import FOLDER, LOST_KEYS, MEASURED, Effect, ExceptionalCase, Family, Mistake, Origin, Step, Symptom
 
-FOLDER = Path(__file__).parent
-ENTRY, EXAMPLE = "mistake.toml", "example.py"  # the files of a folder, whose name is the mistake's id
+ENTRY = "mistake.toml"
 EFFECTS: dict[str, tuple[Effect, ...]] = {
     **{kind.name: (kind,) for kind in (*Step, *Symptom)},
     "MEASURED": MEASURED,

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from pathlib import Path
 from typing import NamedTuple
+
+FOLDER = Path(__file__).parent
 
 
 class Step(IntEnum):
@@ -108,3 +111,8 @@ class Mistake(NamedTuple):
     section: str | None
     origin: Origin
     exceptions: tuple[ExceptionalCase, ...]
+
+    @property
+    def example(self) -> Path:
+        """The file with code that makes the mistake, and the lines to write instead."""
+        return FOLDER / self.id / "example.py"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from course_lib.mistakes import CATALOGUE, EXAMPLE, FOLDER
+from course_lib.mistakes import CATALOGUE
 from tools.book.mistakes import read_example
 
 from .site import HTML
@@ -43,7 +43,7 @@ def test_a_page_has_all_its_parts(folder, mistake):
 
 @every_mistake
 def test_what_to_write_instead_shows_its_place_in_the_code_above(folder, mistake):
-    above = read_example(FOLDER / mistake.id / EXAMPLE).wrong.splitlines()
+    above = read_example(mistake.example).wrong.splitlines()
     groups = page_of(folder, mistake).split("```diff\n@@ from line ")[1].split("\n```")[0].split("\n@@ from line ")
     for group in groups:
         head, *lines = group.splitlines()

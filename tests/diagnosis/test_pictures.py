@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.diagnosis import diagnose
-from course_lib.mistakes import CATALOGUE, EXAMPLE, FOLDER
+from course_lib.mistakes import CATALOGUE
 from tests.diagnosis.bank.score import cases, examined
 from tools.book.mistake_code import read_example, run_example
 
@@ -93,7 +93,7 @@ OTHER_WEIGHTS = ("double-softmax", "mask-after-softmax", "weights-transposed")
 def test_the_compared_weights_are_those_of_the_code_and_of_the_mended_code(mistake, monkeypatch):
     drawn = []
     monkeypatch.setattr("course_lib.pictures.compare", lambda wrong, right, *_, **names: drawn.append((wrong, right)))
-    example = read_example(FOLDER / mistake / EXAMPLE)
+    example = read_example(CATALOGUE[mistake].example)
     finding = next(one for one in run_example(example.wrong, example.call).findings if one.mistake == mistake)
     assert finding.picture is None and len(drawn) == 1
     ((wrong, right),) = drawn
@@ -105,7 +105,7 @@ def test_the_compared_weights_are_those_of_the_code_and_of_the_mended_code(mista
 @pytest.mark.slow
 def test_every_comparison_of_the_pages_is_asked():
     for name in CATALOGUE.keys() - set(COMPARED):
-        example = read_example(FOLDER / name / EXAMPLE)
+        example = read_example(CATALOGUE[name].example)
         for finding in run_example(example.wrong, example.call).findings:
             assert finding.picture is None or "attention differ most" not in finding.picture.caption, name
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.mistakes import CATALOGUE, EXAMPLE, FOLDER, Family
+from course_lib.mistakes import CATALOGUE, FOLDER, Family
 
 LESSONS = Path(__file__).parents[2] / "notebooks" / "sources"
 # These ids stay: exercises, grades and outside readers rely on them.
@@ -81,7 +81,7 @@ def test_the_folder_of_a_mistake_holds_its_entry_and_its_example():
     folders = [path for path in FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__"]
     assert {path.name for path in folders} == set(CATALOGUE)
     for path in folders:
-        assert {file.name for file in path.iterdir()} == {"mistake.toml", EXAMPLE}, path
+        assert {file.name for file in path.iterdir()} == {"mistake.toml", "example.py"}, path
 
 
 def test_families_come_in_their_order_and_in_each_the_earlier_step_first():

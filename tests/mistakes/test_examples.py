@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from course_lib.mistakes import CATALOGUE, EXAMPLE, FOLDER
+from course_lib.mistakes import CATALOGUE
 from tools.book.mistake_code import read_example, run_example
 from tools.notebooks.lint_outputs import wide_lines
 
@@ -14,10 +14,9 @@ diagnosed = cache(run_example)  # many corrections lead to the same code
 
 @pytest.fixture
 def example(name):
-    return read_example(FOLDER / name / EXAMPLE)
+    return read_example(CATALOGUE[name].example)
 
 
-@pytest.mark.one_in(3)
 @every_mistake
 def test_the_doctor_names_the_mistake_alone_and_points_at_a_wrong_line(name, example):
     (finding,) = diagnosed(example.wrong, example.call).findings
@@ -25,7 +24,6 @@ def test_the_doctor_names_the_mistake_alone_and_points_at_a_wrong_line(name, exa
     assert finding.where.line in example.wrong_lines, finding
 
 
-@pytest.mark.one_in(3)
 @every_mistake
 def test_the_doctor_finds_nothing_in_the_corrected_code(name, example):
     report = diagnosed(example.right, example.call)
