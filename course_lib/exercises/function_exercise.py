@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -32,8 +34,8 @@ from .differences import (
     precision_note,
 )
 from .edges import FAR_ROWS, FLOAT32, edge_cases, in_float32, in_float64
-from .exchanged_arguments import exchanged_arguments
-from .exercise import Case, Wrong
+from .exercise import Case
+from .explanation import Mutant, mutants
 from .function_gradients import LEAVES, LEAVING, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
@@ -46,6 +48,7 @@ UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError,
 
 BY_CALL = "Which numbers does your code compare in this call, and which of them is larger?"
 OF_INPUTS = "All its numbers are right; its dtype should be that of the inputs."
+SLIPPED = "Which line of your code does this?"
 BY_HAND = "Which line gives this value? Compute one element by hand and compare."
 
 QUESTIONS = {
@@ -60,6 +63,10 @@ QUESTIONS = {
     Kind.NUMBER: "Of the smallest input that you can think of: which numbers go into the result, and which do not?",
     Kind.ELEMENTS: BY_HAND,
 }
+
+
+FRESH = 1009  # the seed of calls on which an explanation must hold, too
+SEVERAL = 3  # explanations that may fit a wrong result: more of them are chance
 
 
 class WrongKind(TypeError):
@@ -240,10 +247,14 @@ class FunctionExercise(WithWrongAnswers):
     ) -> Verdict:
         call = self._call(cases[number])
         for known in self.known:
-            if self._equals(known, cases, results):
+            if self._equals(known.code, cases, results):
                 sentence = f"Your result equals {known.equals}."
                 hint = known.hint or (None if known.mistake else self._question(found, False))
                 return not_passed(sentence, known.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
+        if (mutant := self._explained(answer, cases, results, number)) is not None:
+            hint = None if mutant.mistake else SLIPPED
+            said = f"Your result is what comes out if {mutant.words}."
+            return not_passed(said, mutant.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
         related = self._related(answer, cases, results, number, found)
         evidence = (f"The call: {call}.", *self._right_so_far(cases, number))
         if related:
@@ -263,8 +274,6 @@ class FunctionExercise(WithWrongAnswers):
         seen = None
         if self.extract is None and found.kind in (Kind.SHAPE, Kind.NUMBER, Kind.ELEMENTS):
             seen = behaviour(answer, self.solution, cases[number])
-        if seen is None and self.extract is None:
-            seen = exchanged_arguments(self.solution, cases, results, UNDEFINED)
         calls = [(result, self._expected(case)) for case, result in zip(cases, results, strict=False)]
         return seen or relation(results[number], calls[number][1], calls[:number] + calls[number + 1 :])
 
@@ -276,17 +285,41 @@ class FunctionExercise(WithWrongAnswers):
         sized = fixed and found.kind in (Kind.SHAPE, Kind.NUMBER, Kind.ELEMENTS)
         return f"{question} Is a number written into your code in place of a size?" if sized else question
 
-    def _equals(self, known: Wrong, cases: Sequence[Case], results: Sequence[Any]) -> bool:
-        with torch.random.fork_rng(devices=[]):
-            for seed, (case, result) in enumerate(zip(cases, results, strict=False)):
-                arguments = built(case.arguments)
+    @cached_property
+    def _mutants(self) -> tuple[Mutant, ...]:
+        """The solution with one slip each, whose words are those of a call in which all sizes differ."""
+        cases = self.draw(InputGenerator(0))
+        case = next((one for one in cases if not one.about), cases[0])
+        return tuple(mutants(self.solution, case.arguments, self.arguments, self.axes.split()))
+
+    def _explained(self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], number: int) -> Mutant | None:
+        """Return the slip that gives the results, of these calls and of fresh ones; None if none does, or many do."""
+        if _all_alike(results) or self._equals(self.solution, cases, results):
+            return None  # whatever gives the same everywhere; or what is wrong is no number
+        found = [one for one in self._mutants if self._equals(one.code, cases, results, number)]
+        if not found:
+            return None
+        fresh = self.draw(InputGenerator(FRESH))
+        try:
+            calls = answer.calls([case.arguments for case in fresh])
+            again = [self._extracted(one.result, case) for one, case in zip(calls, fresh, strict=True)]
+        except (LearnerError, WrongKind):
+            return None
+        found = [one for one in found if self._equals(one.code, fresh, again)]
+        return found[0] if 0 < len({one.words for one in found}) <= SEVERAL else None
+
+    def _equals(self, code: Callable[..., Any], cases: Sequence[Case], results: Sequence[Any], first: int = 0) -> bool:
+        """Return whether code gives the results; `first` is the call in which most code gives something else."""
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for seed in sorted(range(len(results)), key=lambda at: at != first):
                 # As for the answer, so that random numbers of its own can be recognized.
                 torch.default_generator.manual_seed(seed)
                 try:
-                    other = self._extracted(known.code(*arguments), case)
-                except UNDEFINED:
+                    other = self._extracted(code(*built(cases[seed].arguments)), cases[seed])
+                except (*UNDEFINED, NameError, AttributeError):
                     return False
-                if not equal(result, other):
+                if not equal(results[seed], other):
                     return False
         return True
 
@@ -373,6 +406,18 @@ def _stays_finite(solution: Callable[..., Any], case: Case) -> bool:
     """Return whether a solution that isn't guarded against large scores, early in the course, can do without."""
     far = case.about in (FAR_ROWS, FLOAT32)
     return not far or not any(one.isnan().any() for one in tensors_in(solution(*built(case.arguments))))
+
+
+def _all_alike(results: Sequence[Any]) -> bool:
+    """Return whether all results hold one and the same number."""
+    values = {
+        float(one)
+        for result in results
+        for tensor in tensors_in(result)
+        for one in tensor.detach().double().unique()[:2]
+    }
+    numbers = {float(one) for one in results if isinstance(one, (bool, int, float))}
+    return len(values | numbers) < 2
 
 
 def _same_size(results: Sequence[Any]) -> bool:
