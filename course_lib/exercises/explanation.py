@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from course_lib.mutations import Slip, Watched, run_source, slips
+from course_lib.mutations import Edit, Slip, Source, Watched, run_source, slips
 
 from .axes import axis_names, unique_names
 from .copies import built
 
 
 class Mutant(NamedTuple):
-    """A solution with one slip.
+    """A solution with a slip.
 
     Attributes:
         words: What happens in it, as a clause such as "softmax is missing".
         code: The function.
         mistake: The slip's id in the catalogue, or None.
+        source: The source that was edited, and the edits; None if another function was.
     """
 
     words: str
     code: Callable[..., Any]
     mistake: str | None = None
+    source: tuple[Source, tuple[Edit, ...]] | None = None
 
 
 def mutants(
@@ -58,7 +62,21 @@ def mutants(
         for slip in slips(one, *shown):
             if (code := _edited(solution, one, slip)) is not None:
                 words = slip.words if own else f"in `{one.function.__name__}`, {slip.words}"
-                yield Mutant(words, code, slip.mistake)
+                yield Mutant(words, code, slip.mistake, (one.source, slip.edits) if own else None)
+
+
+def pairs(solution: FunctionType, found: Sequence[Mutant]) -> Iterator[Mutant]:
+    """Make the mutants with two slips, of those that can be made in one."""
+    for first, second in itertools.combinations(found, 2):
+        if first.source and second.source:
+            source, edits = first.source[0], (*first.source[1], *second.source[1])
+            ordered = sorted(edits)
+            if any(one.end > other.start for one, other in itertools.pairwise(ordered)):
+                continue
+            names = dict(solution.__globals__)
+            with contextlib.suppress(SyntaxError, ValueError):
+                code = run_source(source.edited(edits), "<slip>", names)[solution.__name__]
+                yield Mutant(f"{first.words}, and {second.words}", code)
 
 
 def _names(

@@ -35,7 +35,7 @@ from .differences import (
 )
 from .edges import FAR_ROWS, FLOAT32, edge_cases, in_float32, in_float64
 from .exercise import Case
-from .explanation import Mutant, mutants
+from .explanation import Mutant, mutants, pairs
 from .function_gradients import LEAVES, LEAVING, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
@@ -66,6 +66,7 @@ QUESTIONS = {
 
 
 FRESH = 1009  # the seed of calls on which an explanation must hold, too
+PAIRED = 45  # slips of which any two are tried together
 SEVERAL = 3  # explanations that may fit a wrong result: more of them are chance
 
 
@@ -292,11 +293,24 @@ class FunctionExercise(WithWrongAnswers):
         case = next((one for one in cases if not one.about), cases[0])
         return tuple(mutants(self.solution, case.arguments, self.arguments, self.axes.split()))
 
+    @cached_property
+    def _pairs(self) -> tuple[Mutant, ...]:
+        """The solution with two slips, of the likeliest that differ from it and from each other."""
+        cases = self.draw(InputGenerator(0))
+        distinct: dict[str, Mutant] = {}
+        for mutant in (Mutant("", self.solution), *self._mutants):
+            with contextlib.suppress(*UNDEFINED, NameError, AttributeError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results = [self._extracted(mutant.code(*built(case.arguments)), case) for case in cases]
+                distinct.setdefault(repr(results), mutant)
+        return tuple(pairs(self.solution, [*distinct.values()][1 : 1 + PAIRED]))
+
     def _explained(self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], number: int) -> Mutant | None:
         """Return the slip that gives the results, of these calls and of fresh ones; None if none does, or many do."""
         if _all_alike(results) or self._equals(self.solution, cases, results):
             return None  # whatever gives the same everywhere; or what is wrong is no number
         found = [one for one in self._mutants if self._equals(one.code, cases, results, number)]
+        found = found or [one for one in self._pairs if self._equals(one.code, cases, results, number)]
         if not found:
             return None
         fresh = self.draw(InputGenerator(FRESH))

@@ -56,13 +56,15 @@ def slips(watched: Watched, result: Any, axes: Sequence[str]) -> Iterator[Slip]:
     loops = [node for node in ast.walk(watched.definition) if isinstance(node, ast.While)]  # might not end any more
     left_out = {id(node) for loop in loops for node in ast.walk(loop)}
     nodes = [node for statement in watched.definition.body for node in walk(statement) if id(node) not in left_out]
-    operators = found.forms, found.roots, found.axes, found.joins, found.signs, found.statements, found.conditions
-    for operator in (*operators, found.indices, found.loops, found.orders, found.names):
-        for node in nodes:
-            yield from operator(node)
-        if operator == found.statements:
-            yield from found.of_arguments()
+    for operator in (found.forms, found.roots, found.axes, found.joins, found.signs, found.statements):
+        yield from (slip for node in nodes for slip in operator(node))
+    yield from found.of_arguments()
+    yield from (slip for node in nodes for slip in found.conditions(node))
     yield from found.of_result(result, axes)
+    for operator in (found.indices, found.loops, found.orders):
+        yield from (slip for node in nodes for slip in operator(node))
+    yield from found.along_arguments()
+    yield from (slip for node in nodes for slip in found.names(node))
 
 
 class _Slips:
@@ -294,13 +296,16 @@ class _Slips:
                     yield self.before(f"{name} = {other}", f"`{other}` is used in the place of `{name}`")
         for name, value in self.parameters.items():
             rows = OF_NUMBER if type(value) is int else OF_LIST if isinstance(value, (list, tuple)) else ()
-            if isinstance(value, Tensor):
-                rows = OF_TENSOR if value.is_floating_point() else ()
-                for index, axis in enumerate(self.watched.shapes.get(tuple(value.shape), ())):
-                    for code, words in ALONG_AXIS:
-                        yield self.before(f"{name} = {code.format(name, index)}", words.format(name, index, _one(axis)))
+            rows = OF_TENSOR if isinstance(value, Tensor) and value.is_floating_point() else rows
             for code, words in rows:
                 yield self.before(f"{name} = {code.format(name)}", words.format(name))
+
+    def along_arguments(self) -> Iterator[Slip]:
+        for name, value in self.parameters.items():
+            names = self.watched.shapes.get(tuple(value.shape), ()) if isinstance(value, Tensor) else ()
+            for index, axis in enumerate(names):
+                for code, words in ALONG_AXIS:
+                    yield self.before(f"{name} = {code.format(name, index)}", words.format(name, index, _one(axis)))
 
     def of_result(self, result: Any, axes: Sequence[str]) -> Iterator[Slip]:
         if not isinstance(result, Tensor):
