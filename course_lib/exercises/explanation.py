@@ -1,109 +1,128 @@
-"""What a wrong answer computes: found by slips in the solution that give the same result."""
+"""What a wrong answer computes: the slip in the solution that gives the same results."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
-from torch import Tensor
+import torch
 
-from course_lib.mutations import Edit, Slip, Source, Watched, run_source, slips
+from course_lib.tracing import tensors_in
 
-from .axes import axis_names, unique_names
 from .copies import built
+from .differences import equal
+from .exercise import Case
+from .input_generator import InputGenerator
+from .mutants import Mutant, mutants, pairs
+
+# Errors of code on inputs for which it is not defined.
+UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
+STOPS = (*UNDEFINED, NameError, AttributeError)
+FRESH = 1009  # the seed of calls on which an explanation must hold, too
+PAIRED = 45  # slips of which any two are tried together
+SEVERAL = 3  # explanations that may fit a wrong result: more of them are chance
+
+Extract = Callable[[Any, Case], Any]
 
 
-class Mutant(NamedTuple):
-    """A solution with a slip.
+def gives(
+    code: Callable[..., Any], cases: Sequence[Case], results: Sequence[Any], extract: Extract, first: int = 0
+) -> bool:
+    """Return whether code gives the results of some calls, as far as there are results.
 
-    Attributes:
-        words: What happens in it, as a clause such as "softmax is missing".
+    Args:
         code: The function.
-        mistake: The slip's id in the catalogue, or None.
-        source: The source that was edited, and the edits; None if another function was.
+        cases: The calls.
+        results: What an answer gave back for them.
+        extract: Takes the values to compare out of what code gives back.
+        first: The call in which most code gives something else.
     """
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in sorted(range(len(results)), key=lambda at: at != first):
+            # As for the answer, so that random numbers of its own can be recognized.
+            torch.default_generator.manual_seed(seed)
+            try:
+                other = extract(code(*built(cases[seed].arguments)), cases[seed])
+            except STOPS:
+                return False
+            if not equal(results[seed], other):
+                return False
+    return True
 
-    words: str
-    code: Callable[..., Any]
-    mistake: str | None = None
-    source: tuple[Source, tuple[Edit, ...]] | None = None
 
-
-def mutants(
-    solution: FunctionType, arguments: Sequence[Any], named: Mapping[str, str], axes: Sequence[str]
-) -> Iterator[Mutant]:
-    """Make the mutants of a solution, and of the other solutions of its lesson that it calls.
+class Explanations:
+    """The slips that may explain wrong results of one exercise.
 
     Args:
         solution: The right function.
-        arguments: Those of one call, whose sizes all differ.
+        draw: Draws calls.
+        extract: Takes the values to compare out of what a function gives back.
         named: Argument -> the names of its axes.
         axes: The names of the result's axes.
     """
-    names, lesson = solution.__globals__, solution.__module__.rpartition(".")[0]
-    called = [one for name in solution.__code__.co_names if isinstance(one := names.get(name), FunctionType)]
-    functions = [solution, *(one for one in called if one.__module__.startswith(lesson))]
-    result = solution(*built(tuple(arguments)))
-    sizes, shapes = _names(
-        dict(zip(inspect.signature(solution).parameters, arguments, strict=False)), named, result, axes
-    )
-    watched = [Watched(function, sizes, shapes) for function in functions]
-    space = {**names, **{one.function.__name__: one.watching(one.function.__globals__) for one in watched[1:]}}
-    watched[0].watching(space)(*built(tuple(arguments)))
-    for one in watched:
-        own = one is watched[0]
-        shown = (
-            (result, shapes.get(tuple(result.shape), ()) if isinstance(result, Tensor) else ()) if own else (None, ())
-        )
-        for slip in slips(one, *shown):
-            if (code := _edited(solution, one, slip)) is not None:
-                words = slip.words if own else f"in `{one.function.__name__}`, {slip.words}"
-                yield Mutant(words, code, slip.mistake, (one.source, slip.edits) if own else None)
 
+    def __init__(
+        self,
+        solution: FunctionType,
+        draw: Callable[[InputGenerator], Sequence[Case]],
+        extract: Extract,
+        named: Mapping[str, str],
+        axes: Sequence[str],
+    ) -> None:
+        self.solution, self.draw, self.extract, self.named, self.axes = solution, draw, extract, named, axes
+        self.cases = draw(InputGenerator(0))
 
-def pairs(solution: FunctionType, found: Sequence[Mutant]) -> Iterator[Mutant]:
-    """Make the mutants with two slips, of those that can be made in one."""
-    for first, second in itertools.combinations(found, 2):
-        if first.source and second.source:
-            source, edits = first.source[0], (*first.source[1], *second.source[1])
-            ordered = sorted(edits)
-            if any(one.end > other.start for one, other in itertools.pairwise(ordered)):
-                continue
-            names = dict(solution.__globals__)
-            with contextlib.suppress(SyntaxError, ValueError):
-                code = run_source(source.edited(edits), "<slip>", names)[solution.__name__]
-                yield Mutant(f"{first.words}, and {second.words}", code)
+    @cached_property
+    def mutants(self) -> tuple[Mutant, ...]:
+        """The solution with one slip each, whose words are those of a call in which all sizes differ."""
+        case = next((case for case in self.cases if not case.about), self.cases[0])
+        return tuple(mutants(self.solution, case.arguments, self.named, self.axes))
 
+    @cached_property
+    def pairs(self) -> tuple[Mutant, ...]:
+        """The solution with two slips, of the likeliest that differ from it and from each other."""
+        distinct: dict[str, Mutant] = {}
+        for mutant in (Mutant("", self.solution), *self.mutants):
+            with contextlib.suppress(*STOPS), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results = [self.extract(mutant.code(*built(case.arguments)), case) for case in self.cases]
+                distinct.setdefault(repr(results), mutant)
+        return tuple(pairs(self.solution, [*distinct.values()][1 : 1 + PAIRED]))
 
-def _names(
-    arguments: Mapping[str, Any], named: Mapping[str, str], result: Any, axes: Sequence[str]
-) -> tuple[dict[int, str], dict[tuple[int, ...], list[str]]]:
-    """Name the axes of sizes and of shapes."""
-    shapes = {
-        tuple(value.shape): named.get(name, "").split()
-        for name, value in arguments.items()
-        if isinstance(value, Tensor)
-    }
-    if isinstance(result, Tensor):
-        shapes[tuple(result.shape)] = list(axes)
-    shapes = {shape: found for shape, found in shapes.items() if len(found) == len(shape)}
-    sizes = axis_names(named, arguments)
-    pairs = {pair for shape, found in shapes.items() for pair in zip(shape, found, strict=True) if pair[0] not in sizes}
-    sizes |= unique_names(pairs)
-    return {size: name for size, name in sizes.items() if " or " not in name}, shapes
+    def find(
+        self,
+        cases: Sequence[Case],
+        results: Sequence[Any],
+        first: int,
+        call: Callable[[Sequence[Case]], Sequence[Any] | None],
+    ) -> Mutant | None:
+        """Return what gives the results, of these calls and of fresh ones; None if nothing does, or much.
 
-
-def _edited(solution: FunctionType, watched: Watched, slip: Slip) -> Callable[..., Any] | None:
-    """Return the solution after a slip in it or in a function that it calls; None if that is no code."""
-    name = watched.function.__name__
-    try:
-        code = run_source(watched.source.edited(slip.edits), "<slip>", dict(watched.function.__globals__))[name]
-    except (SyntaxError, ValueError):
+        Args:
+            cases: The calls.
+            results: What the answer gave back for them.
+            first: The first call whose result is wrong.
+            call: Calls the answer again; None if it stops.
+        """
+        if _are_all_alike(results) or gives(self.solution, cases, results, self.extract):
+            return None  # whatever gives the same everywhere; or what is wrong is no number
+        for kind in (lambda: self.mutants, lambda: self.pairs):
+            if found := [one for one in kind() if gives(one.code, cases, results, self.extract, first)]:
+                fresh = self.draw(InputGenerator(FRESH))
+                if (again := call(fresh)) is None:
+                    return None
+                found = [one for one in found if gives(one.code, fresh, again, self.extract)]
+                return found[0] if 0 < len({one.words for one in found}) <= SEVERAL else None
         return None
-    if watched.function is solution:
-        return code
-    return FunctionType(solution.__code__, {**solution.__globals__, name: code}, name, solution.__defaults__)
+
+
+def _are_all_alike(results: Sequence[Any]) -> bool:
+    """Whether all results hold one and the same number."""
+    tensors = [tensor.detach().double().unique()[:2].tolist() for one in results for tensor in tensors_in(one)]
+    numbers = [float(one) for one in results if isinstance(one, (bool, int, float))]
+    return len({*numbers, *(value for values in tensors for value in values)}) < 2

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_lib.tracing import tensors_in
@@ -30,21 +28,17 @@ from .differences import (
     Kind,
     difference,
     distances,
-    equal,
     precision_note,
 )
 from .edges import FAR_ROWS, FLOAT32, edge_cases, in_float32, in_float64
 from .exercise import Case
-from .explanation import Mutant, mutants, pairs
+from .explanation import UNDEFINED, Explanations, gives
 from .function_gradients import LEAVES, LEAVING, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .relations import Relation, relation
 from .verdict import Verdict, not_passed, passed, stopped
 from .wrong_answers import WithWrongAnswers
-
-# Errors of a known wrong answer on inputs for which it is not defined.
-UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 
 BY_CALL = "Which numbers does your code compare in this call, and which of them is larger?"
 OF_INPUTS = "All its numbers are right; its dtype should be that of the inputs."
@@ -63,11 +57,6 @@ QUESTIONS = {
     Kind.NUMBER: "Of the smallest input that you can think of: which numbers go into the result, and which do not?",
     Kind.ELEMENTS: BY_HAND,
 }
-
-
-FRESH = 1009  # the seed of calls on which an explanation must hold, too
-PAIRED = 45  # slips of which any two are tried together
-SEVERAL = 3  # explanations that may fit a wrong result: more of them are chance
 
 
 class WrongKind(TypeError):
@@ -248,11 +237,12 @@ class FunctionExercise(WithWrongAnswers):
     ) -> Verdict:
         call = self._call(cases[number])
         for known in self.known:
-            if self._equals(known.code, cases, results):
+            if gives(known.code, cases, results, self._extracted):
                 sentence = f"Your result equals {known.equals}."
                 hint = known.hint or (None if known.mistake else self._question(found, False))
                 return not_passed(sentence, known.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
-        if (mutant := self._explained(answer, cases, results, number)) is not None:
+        again = partial(self._called, answer)
+        if (mutant := self._explanations.find(cases, results, number, again)) is not None:
             hint = None if mutant.mistake else SLIPPED
             said = f"Your result is what comes out if {mutant.words}."
             return not_passed(said, mutant.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
@@ -287,55 +277,16 @@ class FunctionExercise(WithWrongAnswers):
         return f"{question} Is a number written into your code in place of a size?" if sized else question
 
     @cached_property
-    def _mutants(self) -> tuple[Mutant, ...]:
-        """The solution with one slip each, whose words are those of a call in which all sizes differ."""
-        cases = self.draw(InputGenerator(0))
-        case = next((one for one in cases if not one.about), cases[0])
-        return tuple(mutants(self.solution, case.arguments, self.arguments, self.axes.split()))
+    def _explanations(self) -> Explanations:
+        return Explanations(self.solution, self.draw, self._extracted, self.arguments, self.axes.split())
 
-    @cached_property
-    def _pairs(self) -> tuple[Mutant, ...]:
-        """The solution with two slips, of the likeliest that differ from it and from each other."""
-        cases = self.draw(InputGenerator(0))
-        distinct: dict[str, Mutant] = {}
-        for mutant in (Mutant("", self.solution), *self._mutants):
-            with contextlib.suppress(*UNDEFINED, NameError, AttributeError), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                results = [self._extracted(mutant.code(*built(case.arguments)), case) for case in cases]
-                distinct.setdefault(repr(results), mutant)
-        return tuple(pairs(self.solution, [*distinct.values()][1 : 1 + PAIRED]))
-
-    def _explained(self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], number: int) -> Mutant | None:
-        """Return the slip that gives the results, of these calls and of fresh ones; None if none does, or many do."""
-        if _all_alike(results) or self._equals(self.solution, cases, results):
-            return None  # whatever gives the same everywhere; or what is wrong is no number
-        found = [one for one in self._mutants if self._equals(one.code, cases, results, number)]
-        found = found or [one for one in self._pairs if self._equals(one.code, cases, results, number)]
-        if not found:
-            return None
-        fresh = self.draw(InputGenerator(FRESH))
+    def _called(self, answer: Answer, cases: Sequence[Case]) -> list[Any] | None:
+        """Call an answer that was called before; None if it stops now."""
         try:
-            calls = answer.calls([case.arguments for case in fresh])
-            again = [self._extracted(one.result, case) for one, case in zip(calls, fresh, strict=True)]
+            calls = answer.calls([case.arguments for case in cases])
+            return [self._extracted(called.result, case) for called, case in zip(calls, cases, strict=True)]
         except (LearnerError, WrongKind):
             return None
-        found = [one for one in found if self._equals(one.code, fresh, again)]
-        return found[0] if 0 < len({one.words for one in found}) <= SEVERAL else None
-
-    def _equals(self, code: Callable[..., Any], cases: Sequence[Case], results: Sequence[Any], first: int = 0) -> bool:
-        """Return whether code gives the results; `first` is the call in which most code gives something else."""
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for seed in sorted(range(len(results)), key=lambda at: at != first):
-                # As for the answer, so that random numbers of its own can be recognized.
-                torch.default_generator.manual_seed(seed)
-                try:
-                    other = self._extracted(code(*built(cases[seed].arguments)), cases[seed])
-                except (*UNDEFINED, NameError, AttributeError):
-                    return False
-                if not equal(results[seed], other):
-                    return False
-        return True
 
     def _only_sizes_differ(self, *cases: Case) -> bool:
         """Return whether two calls differ in the sizes of floating-point tensors alone."""
@@ -420,18 +371,6 @@ def _stays_finite(solution: Callable[..., Any], case: Case) -> bool:
     """Return whether a solution that isn't guarded against large scores, early in the course, can do without."""
     far = case.about in (FAR_ROWS, FLOAT32)
     return not far or not any(one.isnan().any() for one in tensors_in(solution(*built(case.arguments))))
-
-
-def _all_alike(results: Sequence[Any]) -> bool:
-    """Return whether all results hold one and the same number."""
-    values = {
-        float(one)
-        for result in results
-        for tensor in tensors_in(result)
-        for one in tensor.detach().double().unique()[:2]
-    }
-    numbers = {float(one) for one in results if isinstance(one, (bool, int, float))}
-    return len(values | numbers) < 2
 
 
 def _same_size(results: Sequence[Any]) -> bool:

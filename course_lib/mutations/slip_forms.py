@@ -115,14 +115,14 @@ FORMS = (*MASKS, *SOFTMAX, *LOGARITHMS, *LAYOUT, *CHOICES)
 REDUCTIONS = {"sum": "the sum", "mean": "the mean", "amax": "the maximum", "amin": "the minimum"}
 JOINS = ("cat", "stack")
 ALONG = (*REDUCTIONS, "softmax", "log_softmax", "logsumexp", "cumsum", "argmax", "argmin", "all", "any")
-BOUND, TURNED = "the bound itself {}", "a comparison is turned round"
+BOUND, REVERSED = "the bound itself {}", "a comparison is turned round"
 ORDERS: Mapping[type[ast.cmpop], tuple[tuple[str, str], ...]] = {
-    ast.Lt: (("<=", BOUND.format("counts, too")), (">", TURNED)),
-    ast.LtE: (("<", BOUND.format("is left out")), (">=", TURNED)),
-    ast.Gt: ((">=", BOUND.format("counts, too")), ("<", TURNED)),
-    ast.GtE: ((">", BOUND.format("is left out")), ("<=", TURNED)),
-    ast.Eq: (("!=", TURNED),),
-    ast.NotEq: (("==", TURNED),),
+    ast.Lt: (("<=", BOUND.format("counts, too")), (">", REVERSED)),
+    ast.LtE: (("<", BOUND.format("is left out")), (">=", REVERSED)),
+    ast.Gt: ((">=", BOUND.format("counts, too")), ("<", REVERSED)),
+    ast.GtE: ((">", BOUND.format("is left out")), ("<=", REVERSED)),
+    ast.Eq: (("!=", REVERSED),),
+    ast.NotEq: (("==", REVERSED),),
 }
 DIVISIONS = ("*", "{} is a factor, not a divisor", "the division by {} is missing")
 SIGNS: Mapping[type[ast.operator], tuple[str, str, str]] = {
