@@ -13,7 +13,8 @@ from .answering import build_module, run_module
 from .copies import copied
 from .differences import Difference, Expected, difference
 from .edges import in_float32
-from .function_exercise import QUESTIONS, UNDEFINED
+from .explanation import UNDEFINED
+from .function_exercise import QUESTIONS
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .verdict import Verdict, not_passed, passed, stopped

@@ -6,9 +6,9 @@ import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_lib.tracing import tensors_in
@@ -28,12 +28,11 @@ from .differences import (
     Kind,
     difference,
     distances,
-    equal,
     precision_note,
 )
 from .edges import FAR_ROWS, FLOAT32, edge_cases, in_float32, in_float64
-from .exchanged_arguments import exchanged_arguments
-from .exercise import Case, Wrong
+from .exercise import Case
+from .explanation import UNDEFINED, Explanations, gives
 from .function_gradients import LEAVES, LEAVING, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
@@ -41,11 +40,9 @@ from .relations import Relation, relation
 from .verdict import Verdict, not_passed, passed, stopped
 from .wrong_answers import WithWrongAnswers
 
-# Errors of a known wrong answer on inputs for which it is not defined.
-UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
-
 BY_CALL = "Which numbers does your code compare in this call, and which of them is larger?"
 OF_INPUTS = "All its numbers are right; its dtype should be that of the inputs."
+SLIPPED = "Which line of your code does this?"
 BY_HAND = "Which line gives this value? Compute one element by hand and compare."
 
 QUESTIONS = {
@@ -240,10 +237,15 @@ class FunctionExercise(WithWrongAnswers):
     ) -> Verdict:
         call = self._call(cases[number])
         for known in self.known:
-            if self._equals(known, cases, results):
+            if gives(known.code, cases, results, self._extracted):
                 sentence = f"Your result equals {known.equals}."
                 hint = known.hint or (None if known.mistake else self._question(found, False))
                 return not_passed(sentence, known.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
+        again = partial(self._called, answer)
+        if (mutant := self._explanations.find(cases, results, number, again)) is not None:
+            hint = None if mutant.mistake else SLIPPED
+            said = f"Your result is what comes out if {mutant.words}."
+            return not_passed(said, mutant.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
         related = self._related(answer, cases, results, number, found)
         evidence = (f"The call: {call}.", *self._right_so_far(cases, number))
         if related:
@@ -263,8 +265,6 @@ class FunctionExercise(WithWrongAnswers):
         seen = None
         if self.extract is None and found.kind in (Kind.SHAPE, Kind.NUMBER, Kind.ELEMENTS):
             seen = behaviour(answer, self.solution, cases[number])
-        if seen is None and self.extract is None:
-            seen = exchanged_arguments(self.solution, cases, results, UNDEFINED)
         calls = [(result, self._expected(case)) for case, result in zip(cases, results, strict=False)]
         return seen or relation(results[number], calls[number][1], calls[:number] + calls[number + 1 :])
 
@@ -276,19 +276,17 @@ class FunctionExercise(WithWrongAnswers):
         sized = fixed and found.kind in (Kind.SHAPE, Kind.NUMBER, Kind.ELEMENTS)
         return f"{question} Is a number written into your code in place of a size?" if sized else question
 
-    def _equals(self, known: Wrong, cases: Sequence[Case], results: Sequence[Any]) -> bool:
-        with torch.random.fork_rng(devices=[]):
-            for seed, (case, result) in enumerate(zip(cases, results, strict=False)):
-                arguments = built(case.arguments)
-                # As for the answer, so that random numbers of its own can be recognized.
-                torch.default_generator.manual_seed(seed)
-                try:
-                    other = self._extracted(known.code(*arguments), case)
-                except UNDEFINED:
-                    return False
-                if not equal(result, other):
-                    return False
-        return True
+    @cached_property
+    def _explanations(self) -> Explanations:
+        return Explanations(self.solution, self.draw, self._extracted, self.arguments, self.axes.split())
+
+    def _called(self, answer: Answer, cases: Sequence[Case]) -> list[Any] | None:
+        """Call an answer that was called before; None if it stops now."""
+        try:
+            calls = answer.calls([case.arguments for case in cases])
+            return [self._extracted(called.result, case) for called, case in zip(calls, cases, strict=True)]
+        except (LearnerError, WrongKind):
+            return None
 
     def _only_sizes_differ(self, *cases: Case) -> bool:
         """Return whether two calls differ in the sizes of floating-point tensors alone."""

@@ -4,8 +4,10 @@ from .edits import ARROW, edited
 from .inject import Injected, built, inject
 from .known import find_mistake, known_mistakes
 from .operators import MADE, Mutation, mutations
+from .slips import Slip, slips
 from .source import Edit, Source, run_source
 from .steps import RIGHT, Attention, Projections
+from .watched import Watched
 from .wrong_heads import EQUAL_HEADS, MERGES, OUTPUT, SHARED, SPLITS, VALUES
 from .wrong_steps import MASKS, ROLES, SCALES, SOFTMAX, TWICE_UNDER_MASKS, WrongSteps
 
@@ -33,7 +35,9 @@ __all__ = [
     "Injected",
     "Mutation",
     "Projections",
+    "Slip",
     "Source",
+    "Watched",
     "WrongSteps",
     "built",
     "edited",
@@ -42,4 +46,5 @@ __all__ = [
     "known_mistakes",
     "mutations",
     "run_source",
+    "slips",
 ]

@@ -12,6 +12,7 @@ from .source import Node
 
 # The parameters of PyTorch's functions, so that `x.softmax(-1)` and `F.softmax(x, dim=-1)` are one form.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "cat": ("tensors", "dim"),
     "dropout": ("input", "p", "training"),
     "expand": ("input", "*size"),
     "flatten": ("input", "start_dim", "end_dim"),
@@ -19,19 +20,20 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "masked_fill": ("input", "mask", "value"),
     "masked_fill_": ("input", "mask", "value"),
     "matmul": ("input", "other"),
-    "mean": ("input", "dim", "keepdim"),
     "nan_to_num": ("input", "nan"),
     "permute": ("input", "*dims"),
     "repeat_interleave": ("input", "repeats", "dim"),
     "reshape": ("input", "*shape"),
-    "softmax": ("input", "dim"),
-    "sqrt": ("input",),
-    "sum": ("input", "dim", "keepdim"),
+    "stack": ("tensors", "dim"),
     "transpose": ("input", "dim0", "dim1"),
     "tril": ("input", "diagonal"),
     "triu": ("input", "diagonal"),
     "view": ("input", "*shape"),
     "where": ("condition", "input", "other"),
+    **dict.fromkeys(("abs", "clone", "detach", "exp", "log", "sqrt"), ("input",)),
+    **dict.fromkeys(("cumsum", "log_softmax", "softmax"), ("input", "dim")),
+    **dict.fromkeys(("all", "amax", "amin", "any", "argmax", "argmin", "mean", "sum"), ("input", "dim", "keepdim")),
+    "logsumexp": ("input", "dim", "keepdim"),
 }
 MODULES = {"torch", "F", "nn", "functional", "Tensor", "math", "np"}
 

@@ -42,6 +42,27 @@ SAID = {
             "does not depend on `w_o`",
         ),
     ],
+    "explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number)": [
+        (
+            "moved = 4 * num_heads * num_tokens * head_dim + 4 * num_tokens ** 2; "
+            "return 4 * num_heads * num_tokens ** 2 * head_dim / (moved * bytes_per_number)",
+            "comes out if the factor `num_heads` is missing",
+        )
+    ],
+    "scores_by_distance(query, key, num_distances, base)": [
+        (
+            "h = len(query) // 2; speeds = base ** (-torch.arange(h, dtype=query.dtype) / h); "
+            "angles = torch.arange(num_distances, dtype=query.dtype)[:, None] * speeds; "
+            "return angles.cos() @ (query[:h] * key[:h] + query[h:] * key[h:])",
+            "comes out if in `rotate`, `sin` plays no part",
+        )
+    ],
+    "with_temperature(scores, temperature)": [
+        (
+            "e = ((scores - scores.max()) / temperature).exp(); return e / e.sum(-1, keepdim=True)",
+            "the largest score of the whole tensor is subtracted, not that of each row",
+        )
+    ],
     "last_real_output(outputs, lengths)": [
         ("outputs[torch.arange(len(outputs)), lengths.clamp(max=outputs.shape[1] - 1)]", "after the last real one")
     ],
