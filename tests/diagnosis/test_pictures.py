@@ -10,7 +10,6 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from course_lib.attention import MultiHeadAttention
 from course_lib.diagnosis import diagnose
 from course_lib.mistakes import CATALOGUE
-from tests.diagnosis.bank.score import cases, examined
 from tools.book.mistake_code import read_example, run_example
 
 pytestmark = pytest.mark.one_in(8)
@@ -30,7 +29,8 @@ SHOWN = {
 
 @pytest.mark.parametrize("mistake", SHOWN)
 def test_a_mistake_is_drawn(mistake):
-    report = examined(next(case for case in cases() if case.mistake == mistake)).report
+    example = read_example(CATALOGUE[mistake].example)
+    report = run_example(example.wrong, example.call)
     finding = next(one for one in report.findings if one.mistake == mistake)
     picture = finding.picture  # drawn anew each time
     assert SHOWN[mistake] in picture.caption
