@@ -36,7 +36,7 @@ def quantised_layers(module: object) -> Iterator[tuple[str, nn.Module]]:
                 yield name, one
 
 
-def said_of_quantised(module: object) -> str:
+def quantisation_note(module: object) -> str:
     """Return the sentence that names the quantised layers of a module; "" if it has none."""
     found = dict(quantised_layers(module))
     kinds = ", ".join(sorted(set(map(_kind, found.values()))))

@@ -18,7 +18,7 @@ from course_lib.pictures import Picture
 from course_lib.recorder import name, record
 from course_lib.recording_page import page_of
 from course_lib.scan import ScanReport
-from course_lib.scan.compare import Place
+from course_lib.scan.compare import Submodule
 from course_lib.scan.outcome import Outcome
 
 TEXT = """<bos> & 'one' "two" x="y" &lt;b></script></title><b>"""
@@ -41,7 +41,7 @@ def recording():
 
 
 EXERCISE: Any = SimpleNamespace(lesson="01", title=TEXT, name=TEXT)
-WRONG = Outcome("", "wrong", TEXT, place=Place("", "", TEXT), finding=Finding(None, "", None, TEXT))
+WRONG = Outcome("", "wrong", TEXT, submodule=Submodule("", "", TEXT), finding=Finding(None, "", None, TEXT))
 # What makes the HTML, and how often the text stands in it.
 PAGES = {
     "a sentence": (lambda: backticks_to_code(TEXT), 1),

@@ -124,10 +124,10 @@ def _report_of_opened(name: str, opened: Opened, args: argparse.Namespace, notes
 def _scanned(
     model: Any, x: Any, args: argparse.Namespace, *, context: Any, call: Any, make_cache: Any, name: str
 ) -> Any:
-    from course_lib.scan import ASKED, PATHS, scan
+    from course_lib.scan import ON_REQUEST, PATHS, scan
 
     few = len(args.targets) < TARGETS  # of many, the progress is shown per target
-    paths = None if args.paths is None else _split_names(args.paths, [one.name for one in (*PATHS, *ASKED)])
+    paths = None if args.paths is None else _split_names(args.paths, [one.name for one in (*PATHS, *ON_REQUEST)])
     names = paths or [one.name for one in PATHS]
 
     def show(path: str) -> None:

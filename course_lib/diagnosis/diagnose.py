@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from course_lib.mistakes import MEASURED, Symptom
-from course_lib.quantised import said_of_quantised
+from course_lib.quantised import quantisation_note
 from course_lib.tracing import torch_private
 
 from . import rules
@@ -171,7 +171,7 @@ def diagnose(
             shared = Shared.of(found, [] if expect_call else differing_lines(differing))
         report = add_way_out(_report(name, stages, shared), stages.attempt)
         report = add_those_without_x(report, stages.attempt)
-        said = said_of_quantised(module_or_function)
+        said = quantisation_note(module_or_function)
         report = replace(report, remarks=(*report.remarks, said)) if said else report
         examine = partial(
             diagnose, module_or_function, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,

@@ -12,10 +12,10 @@ from torch import Tensor
 from course_lib.recorder import TO_TYPE, Step
 from course_lib.tracing import map_instances, tensors_in
 
-from .elementwise import works_place_by_place
+from .elementwise import is_elementwise
 from .joined_axes import Part, joined, parts_of, regrouped
-from .selected import axis_of
-from .shown import ShownTensor
+from .selection import axis_of
+from .shown_tensor import ShownTensor
 
 Names = tuple[str, ...]
 INPUT = ("batch", "token", "feature")
@@ -59,7 +59,7 @@ def _names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]
     if step.op == "einsum":
         return _of_einsum(step, [names for _, names in inputs])
     inputs = inputs[:1] if step.op in TO_TYPE else inputs
-    shape, names = max(inputs, key=lambda one: sum(map(bool, one[1])))
+    shape, names = max(inputs, key=lambda pair: sum(map(bool, pair[1])))
     if step.op == "linear" and len(names) == len(step.shape):
         return (*names[:-1], "feature")
     if step.effect == "view" and step.op not in RESHAPES and len(inputs) == 1:
@@ -79,35 +79,36 @@ def _of_written(shape: Sequence[int], names: Names, value_shape: Sequence[int], 
     """Name a tensor without names after what is written to it, if that is longer or shorter along one axis at most."""
     if any(names) or len(shape) != len(value_shape) or len(shape) < 2:
         return names
-    others = sum(one != other for one, other in zip(shape, value_shape, strict=True))
+    others = sum(size != other for size, other in zip(shape, value_shape, strict=True))
     return of_value if others < 2 else names
 
 
 def name_operands(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> None:
     """Name the unknown axes of what was combined with a named tensor place by place or joined to it, such as a mask."""
-    if not works_place_by_place(step.op) and step.op not in JOINING:
+    if not is_elementwise(step.op) and step.op not in JOINING:
         return
-    for one in inputs:
-        skipped = len(result.shape) - len(one.shape)
-        if skipped < 0 or len(one.axes) != len(one.shape) or len(result.axes) != len(result.shape):
+    for operand in inputs:
+        skipped = len(result.shape) - len(operand.shape)
+        if skipped < 0 or len(operand.axes) != len(operand.shape) or len(result.axes) != len(result.shape):
             continue
-        ends = zip(one.axes, one.shape, result.axes[skipped:], result.shape[skipped:], strict=True)
-        one.axes = tuple(
-            name if not own and size == whole and name not in one.axes else own for own, size, name, whole in ends
+        ends = zip(operand.axes, operand.shape, result.axes[skipped:], result.shape[skipped:], strict=True)
+        operand.axes = tuple(
+            name if not known and size == whole and name not in operand.axes else known
+            for known, size, name, whole in ends
         )
 
 
 def _of_product(step: Step, left: tuple, right: tuple) -> Names:
-    (shape, one), (_, two) = left, right
-    if len(shape) != len(step.shape) or len(one) < 2 or len(two) < 2:
+    (shape, left_axes), (_, right_axes) = left, right
+    if len(shape) != len(step.shape) or len(left_axes) < 2 or len(right_axes) < 2:
         return ("",) * len(step.shape)
-    row, column = one[-2], two[-1]
+    row, column = left_axes[-2], right_axes[-1]
     parts = parts_of(row, shape[-2])
     if column == "token" and "token" in dict(parts):
         row, column = _renamed(parts, "token", "query"), "key"
     elif column == "feature" and "query" in dict(parts):  # weights times values: a context per token
         row = _renamed(parts, "query", "token")
-    return (*one[:-2], row, column)
+    return (*left_axes[:-2], row, column)
 
 
 def _renamed(parts: Sequence[Part], old: str, new: str) -> str:

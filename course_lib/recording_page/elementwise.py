@@ -9,9 +9,9 @@ from torch import Tensor
 
 from course_lib.recorder import TO_TYPE, Step
 
-from .calling import cells_by_element
-from .shown import ShownTensor
-from .unread import is_making, unread
+from .recorded_call import Table, cells_by_element
+from .shown_tensor import ShownTensor
+from .unread_inputs import is_making, unread_inputs
 
 NAMES = TO_TYPE | {
     *("add", "sub", "subtract", "rsub", "radd", "mul", "multiply", "rmul", "div", "divide", "true_divide", "truediv"),
@@ -31,29 +31,29 @@ ANDS, ORS = ("logical_and", "bitwise_and", "and", "iand"), ("logical_or", "bitwi
 HUGE = 1e4  # a mask of numbers adds at least that much to a score that it hides
 
 
-def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
+def elementwise_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
     """Return the sources of numbers that are computed place by place, or None if the operation is another one."""
     op = step.op if is_making(step.op) else step.op.removesuffix("_")
     of_two = op in ("max", "min") and len(inputs) == 2
-    if not (works_place_by_place(op) or is_making(op) or of_two):
+    if not (is_elementwise(op) or is_making(op) or of_two):
         return None
     kept = _kept(op, step, inputs)
-    no_sources = set(map(id, unread(step)))
-    found: list[Tensor | None] = []
-    for i, (one, tensor) in enumerate(zip(inputs, step.call.tensors, strict=True)):
-        table = cells_by_element(result, one)
+    no_sources = set(map(id, unread_inputs(step)))
+    tables: list[Table] = []
+    for i, (source, tensor) in enumerate(zip(inputs, step.call.tensors, strict=True)):
+        table = cells_by_element(result, source)
         if id(tensor) not in no_sources:
-            places = torch.arange(one.numel).view(one.shape).expand(result.shape).flatten()[result.cells]
+            places = torch.arange(source.numel).view(source.shape).expand(result.shape).flatten()[result.cells]
             cells = torch.arange(len(places))
             if (keep := kept.get(i)) is not None:
                 read = keep.expand(result.shape).flatten()[result.cells]
                 cells, places = cells[read], places[read]
             table[cells, places] = True
-        found.append(table)
-    return found
+        tables.append(table)
+    return tables
 
 
-def works_place_by_place(op: str) -> bool:
+def is_elementwise(op: str) -> bool:
     """Return whether an operation computes each number from those at the same place."""
     return op in NAMES or op.removeprefix("i") in NAMES
 
@@ -73,7 +73,7 @@ def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tenso
         return {1: tensors[0].detach().cpu() != 0}
     if (op in ADDITIONS or op.removeprefix("i") == "mul") and len(tensors) == 2:
         return _not_hidden(op, step, inputs)
-    if op in ANDS + ORS and len(tensors) == 2 and all(one.dtype == torch.bool for one in tensors):
+    if op in ANDS + ORS and len(tensors) == 2 and all(tensor.dtype == torch.bool for tensor in tensors):
         known = (i for i in (0, 1) if not inputs[1 - i].is_overwritten_after(step.number))
         return {i: tensors[1 - i].detach().cpu() == (op in ANDS) for i in known}
     return {}
@@ -82,20 +82,20 @@ def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tenso
 def _of_where(step: Step) -> dict[int, Tensor]:
     """Return where `torch.where(condition, x, y)` or `x.where(condition, y)` takes a number of x, and where of y."""
     names = ("input", "condition", "other") if step.call.func is Tensor.where else ("condition", "input", "other")
-    given = dict(zip(names, step.call.args, strict=False)) | step.call.kwargs
-    condition, one, other = given["condition"], given.get("input", given.get("self")), given["other"]
+    arguments = dict(zip(names, step.call.args, strict=False)) | step.call.kwargs
+    condition, base, other = arguments["condition"], arguments.get("input", arguments.get("self")), arguments["other"]
     of = {id(tensor): i for i, tensor in enumerate(step.call.tensors)}
-    if one is other or condition is one or condition is other:
+    if base is other or condition is base or condition is other:
         return {}
-    taken = ((one, condition.cpu() != 0), (other, condition.cpu() == 0))
+    taken = ((base, condition.cpu() != 0), (other, condition.cpu() == 0))
     return {of[id(choice)]: where for choice, where in taken if isinstance(choice, Tensor)}
 
 
 def _not_hidden(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:
     """Return which numbers the other number does not hide: a factor of 0 does, and so does a mask that is added."""
     values = [tensor.detach().cpu() for tensor in step.call.tensors]
-    known = [not one.is_overwritten_after(step.number) for one in inputs]
-    if any(one.is_complex() for one in values):
+    known = [not source.is_overwritten_after(step.number) for source in inputs]
+    if any(value.is_complex() for value in values):
         return {}
     kept = {}
     for i, (mask, other) in enumerate(((values[1], values[0]), (values[0], values[1]))):

@@ -31,5 +31,5 @@ def encode(rows: Iterable[tuple[Sequence[int], int]]) -> list:
     texts = [segments(sorted(positions)) + (f" +{hidden}" if hidden else "") for positions, hidden in rows]
     if texts == [str(i) for i in range(len(texts))]:
         return []
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    places = {text: position for position, text in enumerate(dict.fromkeys(texts))}
     return [list(places), [places[text] for text in texts]]

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from course_lib.recorder import Step
 
-from .calling import call_again, cells_by_element
-from .shown import ShownTensor
+from .recorded_call import Table, call_again, cells_by_element
+from .shown_tensor import ShownTensor
 
 CONTRACTIONS = {
     *("matmul", "rmatmul", "imatmul", "bmm", "mm", "mv", "dot", "inner", "outer", "einsum", "linear", "addmm"),
@@ -21,7 +21,7 @@ HUGE = 1e4  # a score of at least that size hides a token, and so keeps its valu
 SMALLEST = 1e-12  # a gradient below is rounding
 
 
-def by_gradient(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
+def gradient_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
     """Return the sources of computed numbers, from the gradients of the recorded call in float64.
 
     The numbers are random, so that no gradient is 0 by chance, but in the order of the real ones by size, so that a
@@ -30,23 +30,23 @@ def by_gradient(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) 
     """
     if step.op.startswith("arg"):
         return None
-    real = [i for i, one in enumerate(inputs) if one.dtype.is_floating_point]
+    real = [i for i, source in enumerate(inputs) if source.dtype.is_floating_point]
     if not real:
-        real = [i for i, one in enumerate(inputs) if one.dtype != torch.bool and step.op in CONTRACTIONS]
+        real = [i for i, source in enumerate(inputs) if source.dtype != torch.bool and step.op in CONTRACTIONS]
     for i in real:
         cells_by_element(result, inputs[i])  # raises for too many, before anything is run
-    lost = [one.is_overwritten_after(step.number) for one in inputs]
+    lost = [source.is_overwritten_after(step.number) for source in inputs]
     instead = [_stand_in(tensor, i in real, lost[i], step.op in PRODUCTS) for i, tensor in enumerate(step.call.tensors)]
     with torch.enable_grad():
         output, real = _with_gradients(step, instead, real)
-        found = {i: cells_by_element(result, inputs[i]) for i in real}
+        tables = {i: cells_by_element(result, inputs[i]) for i in real}
         for cell, element in enumerate(result.cells.tolist()):
             wanted = [instead[i] for i in real]
             gradients = torch.autograd.grad(output[element], wanted, retain_graph=True, allow_unused=True)
             for i, gradient in zip(real, gradients, strict=True):
                 if gradient is not None:
-                    found[i][cell] = (gradient.abs() > SMALLEST).flatten()
-    return [found.get(i) for i in range(len(inputs))]
+                    tables[i][cell] = (gradient.abs() > SMALLEST).flatten()
+    return [tables.get(i) for i in range(len(inputs))]
 
 
 def _with_gradients(step: Step, instead: Sequence[Tensor], real: Sequence[int]) -> tuple[Tensor, Sequence[int]]:
@@ -56,12 +56,12 @@ def _with_gradients(step: Step, instead: Sequence[Tensor], real: Sequence[int]) 
     """
 
     def run(by: Sequence[int]) -> Tensor:
-        given = [one.requires_grad_(False) for one in instead]
+        values = [value.requires_grad_(False) for value in instead]
         for i in by:
-            given[i].requires_grad_()
+            values[i].requires_grad_()
         # A call may write into its tensors, which are copies then: gradients need the originals.
-        given = [one.clone() for one in given] if step.effect == "in-place" else given
-        return call_again(step, given).flatten()
+        values = [value.clone() for value in values] if step.effect == "in-place" else values
+        return call_again(step, values).flatten()
 
     def works(i: int) -> bool:
         try:

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .calling import MOST_PAIRS, cells_by_element
-from .shown import ShownTensor
+from .recorded_call import MOST_PAIRS, cells_by_element
+from .shown_tensor import ShownTensor
 
 Part = tuple[int, Tensor]  # the first axis that a part of a key indexes, and the part
 
 
-def read_by_index(result: ShownTensor, one: ShownTensor, index: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
+def read_by_index(result: ShownTensor, source: ShownTensor, index: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
     """Mark for each cell the index number that chose what it reads.
 
     Each index is moved by one place in some of a few runs, which bit by bit spell its position: what a cell reads
@@ -23,30 +23,30 @@ def read_by_index(result: ShownTensor, one: ShownTensor, index: Tensor, read: Ca
     Args:
         read: returns the labels that the cells read with other indices.
     """
-    found = cells_by_element(result, one)
+    table = cells_by_element(result, source)
     moved = torch.where(index > 0, index - 1, torch.where(index < -1, index + 1, torch.where(index < 0, -2, 1)))
     before = read(index)
     try:
         chosen = (read(moved) != before).nonzero().flatten()
     except (IndexError, RuntimeError):  # along an axis of size 1 there is nothing to choose
-        return found
+        return table
     position = torch.arange(index.numel()).view(index.shape)
-    place = torch.zeros(len(found), dtype=torch.long)
+    chosen_position = torch.zeros(len(table), dtype=torch.long)
     for bit in range(index.numel().bit_length()):
         is_moved = (position >> bit) % 2 == 1
-        place |= (read(torch.where(is_moved, moved, index)) != before).long() << bit
-    found[chosen, place[chosen]] = True
-    return found
+        chosen_position |= (read(torch.where(is_moved, moved, index)) != before).long() << bit
+    table[chosen, chosen_position[chosen]] = True
+    return table
 
 
-def read_by_mask(result: ShownTensor, one: ShownTensor, elements: Tensor) -> Tensor:
+def read_by_mask(result: ShownTensor, source: ShownTensor, elements: Tensor) -> Tensor:
     """Mark for each cell the mask's number at its place and those before, which decide how many cells stand before it.
 
     Args:
         elements: the element of the mask that let each cell through.
     """
-    found = cells_by_element(result, one)
-    return found | (torch.arange(one.numel)[None, :] <= elements[:, None])
+    table = cells_by_element(result, source)
+    return table | (torch.arange(source.numel)[None, :] <= elements[:, None])
 
 
 def written_by(
@@ -63,18 +63,20 @@ def written_by(
     if indices and len(indices) < len(parts):
         raise ValueError("masks among indices")
     of = {id(tensor): i for i, tensor in enumerate(tensors)}
-    found: dict[int, Tensor] = {}
+    tables: dict[int, Tensor] = {}
     for axis, mask in parts:
         if mask.dtype == torch.bool and id(mask) in of:
             numbers = torch.arange(mask.numel()).view(mask.shape)
             table = cells_by_element(result, inputs[of[id(mask)]])
             cells = inside.nonzero().flatten()
-            table[cells, numbers[tuple(one[cells] for one in coordinates[axis : axis + mask.dim()])]] = True
-            found[of[id(mask)]] = table
+            table[cells, numbers[tuple(coordinate[cells] for coordinate in coordinates[axis : axis + mask.dim()])]] = (
+                True
+            )
+            tables[of[id(mask)]] = table
     for (_, index), table in zip(indices, _of_indices(indices, shape, coordinates), strict=True):
         if id(index) in of:  # and not a list in the key
-            found[of[id(index)]] = table & inside[:, None]
-    return found
+            tables[of[id(index)]] = table & inside[:, None]
+    return tables
 
 
 def parts_of(key: Any, dims: int) -> Iterator[Part]:
@@ -120,5 +122,5 @@ def _of_indices(indices: Sequence[Part], shape: tuple[int, ...], coordinates: Se
         could = torch.ones_like(agree[0])
         for other, same in enumerate(agree):
             could &= same if other != number else True
-        own = torch.arange(part.numel()).view(part.shape).expand(broad).flatten()
-        yield torch.zeros(len(could), part.numel(), dtype=torch.int32).index_add_(1, own, could.int()) > 0
+        elements = torch.arange(part.numel()).view(part.shape).expand(broad).flatten()
+        yield torch.zeros(len(could), part.numel(), dtype=torch.int32).index_add_(1, elements, could.int()) > 0

@@ -57,16 +57,16 @@ def _of_group(parts: Sequence[Part], to: Sequence[int]) -> list[str]:
     result, left = [], list(parts)
     for size in to:
         taken: list[Part] = []
-        while (need := size // math.prod(one for _, one in taken)) > 1 and left:
-            name, own = left.pop(0)
-            if own > need:
-                if own % need or not name or "group" in name or name == "feature":
+        while (need := size // math.prod(factor for _, factor in taken)) > 1 and left:
+            name, length = left.pop(0)
+            if length > need:
+                if length % need or not name or "group" in name or name == "feature":
                     return [""] * len(to)
-                left.insert(0, (f"{name} in group", own // need))
-                name, own = f"{name} group", need
-            elif need % own:
+                left.insert(0, (f"{name} in group", length // need))
+                name, length = f"{name} group", need
+            elif need % length:
                 return [""] * len(to)
-            taken.append((name, own))
+            taken.append((name, length))
         result.append(joined(taken))
     return result
 
@@ -96,4 +96,4 @@ def joined(parts: Sequence[Part]) -> str:
 def parts_of(name: str, size: int) -> tuple[Part, ...]:
     """Return the axes that an axis joins, each with its size; itself if it joins none, or was cut since then."""
     parts = getattr(name, "parts", ())
-    return parts if math.prod(one for _, one in parts) == size and parts else ((str(name), size),)
+    return parts if math.prod(factor for _, factor in parts) == size and parts else ((str(name), size),)

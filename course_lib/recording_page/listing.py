@@ -23,7 +23,7 @@ def listing(stages: Sequence[Stage], failed: SourceLine | None = None) -> str:
     Nothing if no source is available.
     """
     parts = []
-    for file, begin, end, skipped in dict.fromkeys(filter(None, (_place(stage.step) for stage in stages))):
+    for file, begin, end, skipped in dict.fromkeys(filter(None, (_function_lines(stage.step) for stage in stages))):
         numbers = [n for n in range(begin, end + 1) if not skipped[0] <= n <= skipped[1]]
         wrong = failed.line if failed and failed.file == file else 0
         lines = "".join(_line(file, n, text, failed=n == wrong) for n, text in _texts(file, numbers[:MOST_LINES]))
@@ -43,7 +43,7 @@ def short(file: str) -> str:
     return "cell" if "ipykernel_" in file or file.startswith("<ipython") else Path(file).name
 
 
-def _place(step: Step) -> tuple[str, int, int, tuple[int, int]] | None:
+def _function_lines(step: Step) -> tuple[str, int, int, tuple[int, int]] | None:
     """Return file, first and last line of the function that a step ran in, and the lines of its docstring."""
     source = source_of(step.call.code)
     if source is None:
@@ -66,5 +66,5 @@ def _texts(file: str, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
 
 def _line(file: str, number: int, text: str, *, failed: bool) -> str:
     begin, end = (" class=failed", "  ✗ raised the error") if failed else ("", "")
-    place = f'data-line="{escape(short(file))}:{number}"'
-    return f"<span {place}{begin}><i>{number}</i>{escape(text) or ' '}{end}\n</span>"
+    attribute = f'data-line="{escape(short(file))}:{number}"'
+    return f"<span {attribute}{begin}><i>{number}</i>{escape(text) or ' '}{end}\n</span>"

@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.recorder import Step
 
 from .elementwise import HUGE
-from .shown import ShownTensor
+from .shown_tensor import ShownTensor
 
 NEGATIONS = ("logical_not", "bitwise_not", "invert")
 KEEPS = {
@@ -31,13 +31,13 @@ def note_what_hides(steps: Sequence[tuple[Step, ShownTensor, Sequence[ShownTenso
     for step, result, inputs in reversed(steps):
         for key, true_hides in _readings(step, result, inputs, hides):
             hides[key] = true_hides
-    for one in (one for _, result, inputs in steps for one in (result, *inputs)):
-        one.true_hides = hides.get(one.key, False)
+    for tensor in (tensor for _, result, inputs in steps for tensor in (result, *inputs)):
+        tensor.true_hides = hides.get(tensor.key, False)
 
 
-def adds_to_hide(one: ShownTensor) -> bool:
+def adds_to_hide(tensor: ShownTensor) -> bool:
     """Return whether some of a tensor's numbers hide what they are added to."""
-    values = one.values
+    values = tensor.values
     return values is not None and values.dtype.is_floating_point and bool((values <= -HUGE).any())
 
 
@@ -45,7 +45,7 @@ def _readings(
     step: Step, result: ShownTensor, inputs: Sequence[ShownTensor], hides: dict[str, bool]
 ) -> list[tuple[str, bool]]:
     op = step.op.removesuffix("_")
-    masks = [one for one in inputs if one.dtype == torch.bool]
+    masks = [tensor for tensor in inputs if tensor.dtype == torch.bool]
     if op == "masked_fill":
         return [(masks[-1].key, True)] if masks else []
     if op == "where" and step.call.func is torch.where and len(step.call.args) == 3 and masks:
@@ -53,8 +53,8 @@ def _readings(
     if result.dtype != torch.bool or result.key not in hides:
         return []
     if op in NEGATIONS:
-        return [(one.key, not hides[result.key]) for one in masks]
-    return [(one.key, hides[result.key]) for one in masks] if op in KEEPS else []
+        return [(mask.key, not hides[result.key]) for mask in masks]
+    return [(mask.key, hides[result.key]) for mask in masks] if op in KEEPS else []
 
 
 def _is_constant(value: object) -> bool:

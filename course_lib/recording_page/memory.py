@@ -9,10 +9,8 @@ from torch import Tensor
 
 from course_lib.tracing import storage_of
 
-from .calling import MOST_PAIRS
-from .shown import ShownTensor
-
-Table = Tensor | None  # (cell of a result, element of what it read) as booleans; None: each may depend on all
+from .recorded_call import MOST_PAIRS, Table
+from .shown_tensor import ShownTensor
 
 
 class Memory:
@@ -33,63 +31,67 @@ class Memory:
             tables: the sources of the step's result among their elements.
         """
         read: list[tuple[ShownTensor, Table]] = []
-        for one, table in zip(inputs, tables, strict=True):
-            for owner, places in self.owners(one):
-                read.append((owner, table if owner is one and places is None else _moved(table, owner, places)))
+        for tensor, table in zip(inputs, tables, strict=True):
+            for owner, places in self.owners(tensor):
+                read.append((owner, table if owner is tensor and places is None else _moved(table, owner, places)))
         return joined(read)
 
-    def owners(self, one: ShownTensor) -> list[tuple[ShownTensor, Tensor | None]]:
+    def owners(self, tensor: ShownTensor) -> list[tuple[ShownTensor, Tensor | None]]:
         """Return the tensors that hold the numbers of one now, each with the index in it of each element, or -1.
 
         The indices are None if no number was overwritten since the tensor was made.
         """
-        later = [written for written in self._writes.get(storage_of(one.tensor), ()) if written.made > one.made]
-        if not later or len(one.stride) != len(one.shape):
-            return [(one, None)]
-        found: list[tuple[ShownTensor, Tensor | None]] = []
-        left = torch.ones(1, one.numel, dtype=torch.bool)
+        later = [
+            written
+            for written in self._writes.get(storage_of(tensor.tensor), ())
+            if written.step_number > tensor.step_number
+        ]
+        if not later or len(tensor.stride) != len(tensor.shape):
+            return [(tensor, None)]
+        owned: list[tuple[ShownTensor, Tensor | None]] = []
+        left = torch.ones(1, tensor.numel, dtype=torch.bool)
         for written in reversed(later):
-            all_places = _places(one, written)
+            all_places = _places(tensor, written)
             left = left.expand(all_places.shape).clone() if len(left) < len(all_places) else left
             for free, places in zip(left, all_places.expand(left.shape), strict=True):
-                found.append((written, torch.where(free, places, -1)))
+                owned.append((written, torch.where(free, places, -1)))
                 free &= places < 0
-        found = [(written, places) for written, places in found if places is not None and bool((places >= 0).any())]
-        if not found:
-            return [(one, None)]
+        owned = [(written, places) for written, places in owned if places is not None and bool((places >= 0).any())]
+        if not owned:
+            return [(tensor, None)]
         rest = left.any(0)
-        return [*found, (one, torch.where(rest, torch.arange(one.numel), -1))] if bool(rest.any()) else found
+        return [*owned, (tensor, torch.where(rest, torch.arange(tensor.numel), -1))] if bool(rest.any()) else owned
 
 
 def joined(read: Iterable[tuple[ShownTensor, Table]]) -> list[tuple[ShownTensor, Table]]:
     """Return each tensor once, with all that was read of it."""
-    found: dict[str, tuple[ShownTensor, Table]] = {}
-    for one, table in read:
-        other = found[one.key][1] if one.key in found else table
-        found[one.key] = one, None if table is None or other is None else table | other
-    return list(found.values())
+    tables: dict[str, tuple[ShownTensor, Table]] = {}
+    for tensor, table in read:
+        other = tables[tensor.key][1] if tensor.key in tables else table
+        tables[tensor.key] = tensor, None if table is None or other is None else table | other
+    return list(tables.values())
 
 
-def _places(one: ShownTensor, written: ShownTensor) -> Tensor:
+def _places(tensor: ShownTensor, written: ShownTensor) -> Tensor:
     """Return for each element of a tensor the element of another one in the same bytes, or -1.
 
     There are as many rows as elements of the other one fit into an element of the tensor, as two into a complex number.
     """
-    if not one.numel or not written.numel:
-        return torch.full((1, one.numel), -1)
-    unit = min(one.dtype.itemsize, written.dtype.itemsize)
-    size, ours = written.dtype.itemsize // unit, one.dtype.itemsize // unit
-    begins, wanted = _slots(written) * size, _slots(one) * ours
+    if not tensor.numel or not written.numel:
+        return torch.full((1, tensor.numel), -1)
+    unit = min(tensor.dtype.itemsize, written.dtype.itemsize)
+    size, ours = written.dtype.itemsize // unit, tensor.dtype.itemsize // unit
+    begins, wanted = _slots(written) * size, _slots(tensor) * ours
     lying = torch.full((int(max(begins.max(), wanted.max())) + max(size, ours),), -1)
     for part in range(size):
         lying[begins + part] = torch.arange(written.numel)
     return torch.stack([lying[wanted + part] for part in range(ours)])
 
 
-def _slots(one: ShownTensor) -> Tensor:
+def _slots(tensor: ShownTensor) -> Tensor:
     """Return the slot of memory of each element."""
-    slots = torch.tensor(one.offset)
-    for size, stride in zip(one.shape, one.stride, strict=True):
+    slots = torch.tensor(tensor.offset)
+    for size, stride in zip(tensor.shape, tensor.stride, strict=True):
         slots = slots[..., None] + torch.arange(size) * stride
     return slots.flatten()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from course_lib.tracing import storage_of
 
 from .joined_axes import parts_of
-from .shown import Owner, ShownTensor
+from .shown_tensor import Owner, ShownTensor
 
 TOKENS = ("token", "query")
 GROUP, WITHIN = " group", " in group"
@@ -18,40 +18,41 @@ def note_owners(tensors: Iterable[ShownTensor]) -> None:
 
     A view tells it of all tensors in its memory: as soon as a projection is viewed as heads, its columns have heads.
     """
-    kept = [one for one in tensors if not one.writers]
+    kept = [tensor for tensor in tensors if not tensor.writers]
     by_memory: dict[int, dict[int, Owner]] = {}
-    for one in kept:
-        one.owners = _by_axes(one)
-        slots = by_memory.setdefault(storage_of(one.tensor), {})
-        for slot, owner in zip(one.slots, one.owners, strict=True):
+    for tensor in kept:
+        tensor.owners = _by_axes(tensor)
+        slots = by_memory.setdefault(storage_of(tensor.tensor), {})
+        for slot, owner in zip(tensor.slots, tensor.owners, strict=True):
             if None not in owner:
                 slots.setdefault(slot, owner)
-    for one in kept:
-        slots = by_memory[storage_of(one.tensor)]
-        one.owners = [
-            slots.get(slot, own) if None in own else own for slot, own in zip(one.slots, one.owners, strict=True)
+    for tensor in kept:
+        slots = by_memory[storage_of(tensor.tensor)]
+        tensor.owners = [
+            slots.get(slot, owner) if None in owner else owner
+            for slot, owner in zip(tensor.slots, tensor.owners, strict=True)
         ]
-    for one in kept:
-        if "mixed" in one.axes:
-            memory = storage_of(one.tensor)
-            same = (other for other in kept if other.shape == one.shape and storage_of(other.tensor) == memory)
-            one.meant = next((other for other in same if "mixed" not in other.axes and all(other.axes)), None)
+    for tensor in kept:
+        if "mixed" in tensor.axes:
+            memory = storage_of(tensor.tensor)
+            same = (other for other in kept if other.shape == tensor.shape and storage_of(other.tensor) == memory)
+            tensor.meant = next((other for other in same if "mixed" not in other.axes and all(other.axes)), None)
 
 
-def _by_axes(one: ShownTensor) -> list[Owner]:
-    parts = [parts_of(name, size) for name, size in zip(one.axes, one.shape, strict=True)]
+def _by_axes(tensor: ShownTensor) -> list[Owner]:
+    parts = [parts_of(name, size) for name, size in zip(tensor.axes, tensor.shape, strict=True)]
     names = [name for axis in parts for name, _ in axis]
     if len(set(names)) < len(names) or "mixed" in names:
-        return [(None, None)] * len(one.indices)
+        return [(None, None)] * len(tensor.indices)
     owners: list[Owner] = []
-    for index in one.indices:
-        place: dict[str, tuple[int, int]] = {}  # name -> where along it, and its size
+    for index in tensor.indices:
+        position: dict[str, tuple[int, int]] = {}  # name -> where along it, and its size
         for axis, at in zip(parts, index, strict=True):
             for name, size in reversed(axis):
-                at, place[name] = at // size, (at % size, size)
-        if "head" + GROUP in place and "head" + WITHIN in place:
-            (group, _), (within, size) = place["head" + GROUP], place["head" + WITHIN]
-            place["head"] = group * size + within, size
-        token = next((place[name][0] for name in TOKENS if name in place), None)
-        owners.append((token, place["head"][0] if "head" in place else None))
+                at, position[name] = at // size, (at % size, size)
+        if "head" + GROUP in position and "head" + WITHIN in position:
+            (group, _), (within, size) = position["head" + GROUP], position["head" + WITHIN]
+            position["head"] = group * size + within, size
+        token = next((position[name][0] for name in TOKENS if name in position), None)
+        owners.append((token, position["head"][0] if "head" in position else None))
     return owners

@@ -13,10 +13,10 @@ from course_lib.wording import counted
 
 from .joined_axes import parts_of
 from .listing import line_id, listing
-from .shown import ShownTensor
+from .sentences import of_stage, of_story, of_tensor
+from .shown_tensor import ShownTensor
 from .story import Stage, Story
 from .tables import HEADS, memory, tables
-from .words import of_stage, of_story, of_tensor
 
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
@@ -38,15 +38,15 @@ LOADING = 'document.documentElement.className="js loading"+(self===top?"":" fram
 def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot: str = "") -> str:
     """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links."""
     stages = "".join(_stage(stage, words, failed=story.error is not None) for stage in story.stages)
-    leaves = "".join(_leaf(one, words) for one in story.leaves)
+    leaves = "".join(_leaf(tensor, words) for tensor in story.leaves)
     ending = "".join(f"<p>{backticks_to_code(text)}</p>" for text in of_story(story))
     description = f"{title}: {counted(len(story.stages), 'step')} of a recorded run, number by number."
     code = listing(story.stages, story.error_line)
-    own = files("course_lib.recording_page")
+    package = files("course_lib.recording_page")
     return (
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
-        f'<link rel=icon href="data:,"><style>{_read(own, "page.css")}{_colors()}</style>'
+        f'<link rel=icon href="data:,"><style>{_read(package, "page.css")}{_colors()}</style>'
         f"<script>{LOADING}</script></head><body>"
         f'<main><h1>{escape(title)}</h1><p class="how" hidden>{HOW}</p>'
         f'<details class="how" hidden><summary>Keys, and what counts</summary><p>{RULE}</p></details>{ending}'
@@ -57,7 +57,7 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
         f'<section id=leaves aria-label="What goes in"><h2>What goes in</h2>{leaves}</section></div>'
         f"{foot}</main>"
         f"<script type=application/json id=data>{_data(story, words)}</script>"
-        f"<script>{_read(own, 'page.js')}</script></body></html>"
+        f"<script>{_read(package, 'page.js')}</script></body></html>"
     )
 
 
@@ -85,25 +85,25 @@ def _stage(stage: Stage, words: Sequence[str], *, failed: bool) -> str:
     )
 
 
-def _leaf(one: ShownTensor, words: Sequence[str]) -> str:
+def _leaf(tensor: ShownTensor, words: Sequence[str]) -> str:
     return (
-        f'<div class=tensor data-t="{one.key}"><h3><code>{escape(one.title)}</code></h3>'
-        f"<p class=words>{escape(of_tensor(one))}</p>{tables(one, words)}</div>"
+        f'<div class=tensor data-t="{tensor.key}"><h3><code>{escape(tensor.title)}</code></h3>'
+        f"<p class=words>{escape(of_tensor(tensor))}</p>{tables(tensor, words)}</div>"
     )
 
 
-def _memory(one: ShownTensor, name: str) -> str:
-    slots = memory(one)
+def _memory(tensor: ShownTensor, name: str) -> str:
+    slots = memory(tensor)
     return f"<div class=slots><h4>{name}, slot by slot</h4>{slots}</div>" if slots else ""
 
 
 def _data(story: Story, words: Sequence[str]) -> str:
     """Return what the script reads: each tensor, and for each step the sources of its numbers."""
-    tensors = {one.key: _tensor(one) for one in (*story.leaves, *(stage.result for stage in story.stages))}
+    tensors = {tensor.key: _tensor(tensor) for tensor in (*story.leaves, *(stage.result for stage in story.stages))}
     steps = [
         {
             "t": stage.result.key,
-            "in": [one.key for one in stage.reads],
+            "in": [tensor.key for tensor in stage.reads],
             "from": stage.sources,
             "orders": stage.ordering,
         }
@@ -113,19 +113,20 @@ def _data(story: Story, words: Sequence[str]) -> str:
     return text.replace("<", "\\u003c")  # a title may hold </script>
 
 
-def _tensor(one: ShownTensor) -> dict:
+def _tensor(tensor: ShownTensor) -> dict:
     return {
-        "name": one.title,
-        "shape": one.sizes,  # of the shown part
-        "size": one.shape,
+        "name": tensor.title,
+        "shape": tensor.sizes,  # of the shown part
+        "size": tensor.shape,
         "axes": [
-            parts_of(name, size) if " and " in name else name for name, size in zip(one.axes, one.shape, strict=True)
+            parts_of(name, size) if " and " in name else name
+            for name, size in zip(tensor.axes, tensor.shape, strict=True)
         ],
-        "stride": one.stride,
-        "offset": one.offset,
-        "whole": one.is_whole,
-        "memory": one.storage,
-        "overwritten": one.overwritten,  # by this step
+        "stride": tensor.stride,
+        "offset": tensor.offset,
+        "whole": tensor.is_whole,
+        "memory": tensor.storage,
+        "overwritten": tensor.overwritten,  # by this step
     }
 
 

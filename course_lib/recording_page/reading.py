@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from course_lib.recorder import Step
 
-from .lone import Read, without_lone_scores
+from .lone_scores import Read, without_lone_scores
 from .memory import Memory
-from .shown import ShownTensor
+from .shown_tensor import ShownTensor
 from .softmax import is_lone
 from .sources import sources_of
 
@@ -27,7 +27,9 @@ class Reading:
         if lone is None or (table := tables[0]) is None:
             read = self._memory.trace(inputs, tables)
         else:
-            read = without_lone_scores(result, lone, table, lambda one: self._memory.trace(inputs, [one]), self._past)
+            read = without_lone_scores(
+                result, lone, table, lambda tensor: self._memory.trace(inputs, [tensor]), self._past
+            )
         self._past[result.key] = step.op, read
         if step.effect == "in-place":
             self._memory.note(result)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from .axes import ADDED_PRODUCTS
 from .elementwise import ADDITIONS, ANDS, ORS
-from .fused import OP
+from .fused_attention import OP
 from .gradients import CONTRACTIONS
 from .masks import adds_to_hide
-from .scattered import BY_ELEMENT, BY_SLICE
-from .selected import RUNNING, TRUTHS, WITH_INDICES, WITHOUT_INDICES
-from .shown import ShownTensor
+from .scatter import BY_ELEMENT, BY_SLICE
+from .selection import RUNNING, TRUTHS, WITH_INDICES, WITHOUT_INDICES
+from .shown_tensor import ShownTensor
 from .softmax import is_lone
 from .story import Stage
 
@@ -41,7 +41,7 @@ def rule_of(stage: Stage) -> str:
     """Return the sentence on a step's rule, or nothing if all that a number could come from counts."""
     op = stage.step.op.removesuffix("_")
     if op == OP:
-        hides = any(one is not None for one in (*stage.step.call.args[3:4], stage.step.call.kwargs.get("attn_mask")))
+        hides = any(mask is not None for mask in (*stage.step.call.args[3:4], stage.step.call.kwargs.get("attn_mask")))
         return FUSED if hides or _is_causal(stage) else ""
     if op in BY_ELEMENT + BY_SLICE:
         return INDEXED
@@ -60,8 +60,8 @@ def rule_of(stage: Stage) -> str:
 
 def _of_softmax(stage: Stage) -> str:
     lone = is_lone(stage.step.as_it_ran, stage.result, stage.inputs)
-    said = [WEIGHTS] if _has_zero(stage.result) else []
-    return " ".join([*said, LONE] if lone is not None else said)
+    sentences = [WEIGHTS] if _has_zero(stage.result) else []
+    return " ".join([*sentences, LONE] if lone is not None else sentences)
 
 
 def _is_causal(stage: Stage) -> bool:
@@ -76,5 +76,5 @@ def _factors(stage: Stage) -> Sequence[ShownTensor]:
     return stage.inputs[:2] if stage.step.op == "linear" else stage.inputs
 
 
-def _has_zero(one: ShownTensor) -> bool:
-    return one.values is not None and bool((one.values == 0).any())
+def _has_zero(tensor: ShownTensor) -> bool:
+    return tensor.values is not None and bool((tensor.values == 0).any())

@@ -9,15 +9,15 @@ from torch import Tensor
 
 from course_lib.recorder import Step
 
-from .calling import cells_by_element
 from .elementwise import HUGE
-from .shown import ShownTensor
+from .recorded_call import Table, cells_by_element
+from .shown_tensor import ShownTensor
 
 OPS = ("softmax", "log_softmax")
 FAR = HUGE / 2  # a mask of -HUGE leaves at least that between a hidden score and a visible one
 
 
-def softmax(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
+def softmax_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
     """Return the sources of a softmax, or None if the operation is another one.
 
     The weight of a hidden score stays 0 whatever the other numbers are. The hidden score counts for the rest of the
@@ -29,12 +29,12 @@ def softmax(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> l
     rows = number.movedim(_axis(step), -1)
     row_of = torch.empty(result.numel, dtype=torch.long)
     row_of[rows.flatten()] = torch.arange(result.numel) // max(rows.shape[-1], 1)
-    found = cells_by_element(result, inputs[0])
-    found |= row_of[result.cells][:, None] == row_of[None, :]
+    table = cells_by_element(result, inputs[0])
+    table |= row_of[result.cells][:, None] == row_of[None, :]
     if not inputs[0].is_overwritten_after(step.number):
-        found[_hidden(step).flatten()[result.cells]] = False
-    found[torch.arange(len(result.cells)), result.cells] = True
-    return [found]
+        table[_hidden(step).flatten()[result.cells]] = False
+    table[torch.arange(len(result.cells)), result.cells] = True
+    return [table]
 
 
 def is_lone(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> Tensor | None:

@@ -12,32 +12,39 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 import torch
-from torch import Tensor
 
 from course_lib.recorder import Step
 from course_lib.tracing import torch_private
 
-from .elementwise import elementwise
-from .fused import fused
-from .gradients import by_gradient
-from .moved import moved
-from .scattered import scattered
-from .selected import selected
-from .shown import ShownTensor
-from .softmax import softmax
+from .elementwise import elementwise_sources
+from .fused_attention import fused_attention_sources
+from .gradients import gradient_sources
+from .movement import movement_sources
+from .recorded_call import Table
+from .scatter import scatter_sources
+from .selection import selection_sources
+from .shown_tensor import ShownTensor
+from .softmax import softmax_sources
 
-RULES = (softmax, fused, elementwise, selected, scattered, moved, by_gradient)
-Found = list[Tensor | None]  # for each input, (cell of the result, element of the input) as booleans; None: all of it
+RULES = (
+    softmax_sources,
+    fused_attention_sources,
+    elementwise_sources,
+    selection_sources,
+    scatter_sources,
+    movement_sources,
+    gradient_sources,
+)
 
 
-def sources_of(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> Found:
+def sources_of(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table]:
     """Return the sources of each shown number of a step's result among the elements of each of its inputs.
 
     None in place of an input's sources means that no rule knows them, so that the result may depend on all of it.
     """
     if not inputs:
         return []
-    if len(inputs) > 1 and any(_decides(one) and one.is_overwritten_after(step.number) for one in inputs):
+    if len(inputs) > 1 and any(_decides(source) and source.is_overwritten_after(step.number) for source in inputs):
         return [None] * len(inputs)  # what they chose then is not known any more
     step = step.as_it_ran
     with ExitStack() as stack:
@@ -47,13 +54,13 @@ def sources_of(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -
         stack.enter_context(torch.autocast("cpu", enabled=False))
         for rule in RULES:
             try:
-                found = rule(step, result, inputs)
+                tables = rule(step, result, inputs)
             except (RuntimeError, TypeError, ValueError, LookupError, NotImplementedError, AssertionError):
                 continue  # this rule does not fit the call; another may
-            if found is not None:
-                return found
+            if tables is not None:
+                return tables
     return [None] * len(inputs)
 
 
-def _decides(one: ShownTensor) -> bool:
-    return not one.dtype.is_floating_point and not one.dtype.is_complex
+def _decides(tensor: ShownTensor) -> bool:
+    return not tensor.dtype.is_floating_point and not tensor.dtype.is_complex

@@ -12,13 +12,13 @@ from course_lib.tracing import SourceLine, layout_of, storage_of
 
 from .axes import name_operands, names_of_input, names_of_result
 from .encoding import encode
+from .input_names import names_of_inputs
 from .masks import note_what_hides
 from .memory import Table
-from .naming import names_of_inputs
-from .orders import decides_order
+from .ordering import decides_order
 from .owners import note_owners
 from .reading import Reading
-from .shown import ShownTensor, most_cells
+from .shown_tensor import ShownTensor, most_cells
 
 MOST_STEPS = 200
 
@@ -71,16 +71,18 @@ def story_of(recording: Recording) -> Story:
             if id(tensor) not in shown:
                 shown[id(tensor)] = leaves.add(tensor, value, name, step.op)
         # Several results of one call read the same versions.
-        inputs = stages[-1].inputs if step.part and step.part[0] else [shown[id(one)] for one in step.call.tensors]
+        inputs = (
+            stages[-1].inputs if step.part and step.part[0] else [shown[id(tensor)] for tensor in step.call.tensors]
+        )
         result = _result(step, inputs, most)
-        for one in (*inputs, result):
-            one.writers = writers.get(storage_of(one.tensor), ())
-            one.overwritten = max((number for number in one.writers if number > one.made), default=None)
+        for tensor in (*inputs, result):
+            tensor.writers = writers.get(storage_of(tensor.tensor), ())
+            tensor.overwritten = max((number for number in tensor.writers if number > tensor.step_number), default=None)
         read = reading.add(step, result, inputs)
         names = names_of_inputs(step, inputs, steps)
         sources = [_encoded(*pair) for pair in read]
-        ordering = [i for i, (one, _) in enumerate(read) if decides_order(step, one)]
-        stages.append(Stage(step, result, inputs, names, [one for one, _ in read], sources, ordering))
+        ordering = [i for i, (source, _) in enumerate(read) if decides_order(step, source)]
+        stages.append(Stage(step, result, inputs, names, [source for source, _ in read], sources, ordering))
         shown[id(step.tensor)] = result
     for stage in reversed(stages):
         name_operands(stage.step, stage.result, stage.inputs)
@@ -94,7 +96,7 @@ class _Leaves:
     """The tensors from before the run."""
 
     def __init__(self, recording: Recording, most: int) -> None:
-        self._found: list[ShownTensor] = []
+        self._tensors: list[ShownTensor] = []
         self._arguments = {id(tensor) for tensor in recording.arguments}
         self._memories: dict[int, int] = {}
         self._most = most
@@ -106,16 +108,16 @@ class _Leaves:
         is_argument = id(tensor) in self._arguments
         axes = names_of_input(layout.shape, op) if is_argument else _axes_of_parameter(title, layout.shape, op)
         storage = -1 - self._memories.setdefault(layout.storage, len(self._memories))
-        one = ShownTensor(
-            f"in{len(self._found)}", title, layout.shape, layout.stride, layout.offset, storage, layout.dtype,
+        shown = ShownTensor(
+            f"in{len(self._tensors)}", title, layout.shape, layout.stride, layout.offset, storage, layout.dtype,
             tensor, value, axes, self._most,
         )  # fmt: skip
-        self._found.append(one)
-        return one
+        self._tensors.append(shown)
+        return shown
 
     def in_order(self) -> list[ShownTensor]:
         """Return the arguments of the run, then the others."""
-        return sorted(self._found, key=lambda one: id(one.tensor) not in self._arguments)
+        return sorted(self._tensors, key=lambda tensor: id(tensor.tensor) not in self._arguments)
 
 
 def _axes_of_parameter(name: str, shape: Sequence[int], op: str) -> tuple[str, ...]:
@@ -128,26 +130,26 @@ def _axes_of_parameter(name: str, shape: Sequence[int], op: str) -> tuple[str, .
 
 
 def _result(step: Step, inputs: Sequence[ShownTensor], most: int) -> ShownTensor:
-    axes = names_of_result(step, [(one.shape, one.axes) for one in inputs])
+    axes = names_of_result(step, [(source.shape, source.axes) for source in inputs])
     return ShownTensor(
         str(step.number), step.title, step.shape, step.stride, step.offset, step.storage, step.dtype, step.tensor,
         step.value, axes, most,
     )  # fmt: skip
 
 
-def _encoded(one: ShownTensor, table: Table) -> list | str:
+def _encoded(tensor: ShownTensor, table: Table) -> list | str:
     if table is None:
         return "all"
-    visible = table[:, one.cells]
+    visible = table[:, tensor.cells]
     hidden = (table.sum(1) - visible.sum(1)).tolist()
     return encode((row.nonzero().flatten().tolist(), more) for row, more in zip(visible, hidden, strict=True))
 
 
 def _writers(steps: Sequence[Step]) -> dict[int, tuple[int, ...]]:
     """Return the steps that wrote into each memory of which the recording kept no copies."""
-    found: dict[int, tuple[int, ...]] = {}
+    writers: dict[int, tuple[int, ...]] = {}
     for step in steps:
         storage = storage_of(step.tensor)
         if step.effect == "in-place" and storage in step.snapshots.lost:
-            found[storage] = (*found.get(storage, ()), step.number)
-    return found
+            writers[storage] = (*writers.get(storage, ()), step.number)
+    return writers

@@ -2,12 +2,12 @@
 
 from .configurations import NotBuilt, families, tiny_context, tiny_ids, tiny_model
 from .outcome import Outcome
-from .paths import ASKED, PATHS
+from .paths import ON_REQUEST, PATHS
 from .report import ScanReport
 from .scan import scan
 
 __all__ = [
-    "ASKED",
+    "ON_REQUEST",
     "PATHS",
     "NotBuilt",
     "Outcome",

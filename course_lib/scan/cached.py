@@ -25,7 +25,7 @@ def in_chunks(model: Model) -> Iterator[Outcome]:
         raise
     except CannotRun as error:
         refused = error.__cause__ is not None and is_refused(error.__cause__)
-        if refused and any(one.status == "agrees" for one in token_by_token.check(model)):
+        if refused and any(outcome.status == "agrees" for outcome in token_by_token.check(model)):
             raise NotOffered(f"it takes one token at a time with its cache ({error})") from error
         raise
 
@@ -55,12 +55,12 @@ def padded_and_cached(model: Model) -> Iterator[Outcome]:
         return outputs_in_parts(model, x, chunks, mask)[:, last:]
 
     index = _form_that_hides(model, name, forms, padded, other, keep)
-    apart = difference(outputs(padded, index), outputs(other, index))
-    if apart > UNTOUCHED:
-        said = f"what the hidden tokens hold changes the output of the next token by {apart:.2g}"
-        yield Outcome("padded, cached", "wrong", said, "mask-skipped-when-cached", apart=apart)
+    deviation = difference(outputs(padded, index), outputs(other, index))
+    if deviation > UNTOUCHED:
+        detail = f"what the hidden tokens hold changes the output of the next token by {deviation:.2g}"
+        yield Outcome("padded, cached", "wrong", detail, "mask-skipped-when-cached", deviation=deviation)
     else:
-        yield Outcome("padded, cached", "agrees", "what the hidden tokens hold does not matter", apart=apart)
+        yield Outcome("padded, cached", "agrees", "what the hidden tokens hold does not matter", deviation=deviation)
 
 
 def _form_that_hides(model: Model, name: str, forms: list[Tensor], padded: Tensor, other: Tensor, keep: Tensor) -> int:
@@ -83,14 +83,14 @@ def _form_that_hides(model: Model, name: str, forms: list[Tensor], padded: Tenso
 def _cached(model: Model, name: str, chunks: list[slice]) -> Iterator[Outcome]:
     outputs = outputs_in_parts(model, model.x, chunks)
     whole = model.plain_output
-    apart = difference(whole, outputs)
-    if apart > SAME:
+    deviation = difference(whole, outputs)
+    if deviation > SAME:
         each = (whole.double() - outputs.double()).abs().flatten(2).amax((0, 2))
         first = int((each > SAME * float(whole.double().std())).nonzero()[0])
-        said = f"the output of token {first} is the first that differs from the plain pass, by up to {apart:.2g}"
-        yield Outcome(name, "wrong", said, "paths-differ", apart=apart)
+        detail = f"the output of token {first} is the first that differs from the plain pass, by up to {deviation:.2g}"
+        yield Outcome(name, "wrong", detail, "paths-differ", deviation=deviation)
     else:
-        yield judged(name, apart, "paths-differ")
+        yield judged(name, deviation, "paths-differ")
 
 
 def outputs_in_parts(
@@ -101,7 +101,7 @@ def outputs_in_parts(
     Raises:
         CannotRun: the model keeps nothing from one chunk to the next, or its cache must be made.
     """
-    pieces = [slice(*chunk.indices(x.shape[1])[:2]) for chunk in chunks]
+    slices = [slice(*chunk.indices(x.shape[1])[:2]) for chunk in chunks]
     decoding = model.decoding
-    results = decoding.results(model.begin(), x, pieces, options)  # a copy, in which it may keep its cache
+    results = decoding.results(model.begin(), x, slices, options)  # a copy, in which it may keep its cache
     return torch.cat([result.output for result in results], dim=1)

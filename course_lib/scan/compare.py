@@ -15,7 +15,7 @@ UNTOUCHED = 1e-5  # of the outputs' standard deviation: the same formula, of whi
 ROUGH = 0.3  # in bfloat16, which keeps about three digits of each step
 
 
-class Place(NamedTuple):
+class Submodule(NamedTuple):
     """A module inside a model, and the line of its forward."""
 
     module: str
@@ -23,57 +23,57 @@ class Place(NamedTuple):
     where: SourceLine | None
 
 
-def difference(one: Tensor, other: Tensor) -> float:
+def difference(reference: Tensor, other: Tensor) -> float:
     """Return the largest difference of two outputs of the same shape, in standard deviations of the first."""
-    if one.shape != other.shape:
+    if reference.shape != other.shape:
         return torch.inf
-    one, other = one.double(), other.double()
-    finite = one.isfinite()
-    size = float(one[finite].std()) if int(finite.sum()) > 1 else 1.0
-    apart = (one - other).abs().nan_to_num(nan=torch.inf).where(finite, 0.0)
-    return float(apart.max()) / (size or 1.0)
+    reference, other = reference.double(), other.double()
+    finite = reference.isfinite()
+    size = float(reference[finite].std()) if int(finite.sum()) > 1 else 1.0
+    deviation = (reference - other).abs().nan_to_num(nan=torch.inf).where(finite, 0.0)
+    return float(deviation.max()) / (size or 1.0)
 
 
-def typical_difference(one: Tensor, other: Tensor) -> float:
+def typical_difference(reference: Tensor, other: Tensor) -> float:
     """Return the median over tokens of their largest difference, for dtypes in which a token may change its expert."""
-    if one.shape != other.shape:
+    if reference.shape != other.shape:
         return torch.inf
-    apart = (one.double() - other.double()).abs().nan_to_num(nan=torch.inf)
-    return float(apart.flatten(2).amax(-1).median()) / (float(one.double().std()) or 1.0)
+    deviation = (reference.double() - other.double()).abs().nan_to_num(nan=torch.inf)
+    return float(deviation.flatten(2).amax(-1).median()) / (float(reference.double().std()) or 1.0)
 
 
 def first_difference(
-    module: nn.Module, one: Callable[[], object], other: Callable[[], object], tokens: slice = slice(None)
-) -> Place | None:
+    module: nn.Module, first_run: Callable[[], object], second_run: Callable[[], object], tokens: slice = slice(None)
+) -> Submodule | None:
     """Return the first module that gives different outputs in two runs although it is given the same.
 
     Args:
         module: the model; both runs use it.
-        one, other: run it.
+        first_run, second_run: run it.
         tokens: those whose inputs and outputs are compared.
     """
     with _calls(module) as before:
-        one()
+        first_run()
     with _calls(module) as after:
-        other()
-    for (name, given, result), (other_name, other_given, other_result) in zip(before, after, strict=False):
+        second_run()
+    for (name, inputs, result), (other_name, other_inputs, other_result) in zip(before, after, strict=False):
         if name != other_name:  # the runs took different ways before any difference was seen
             break
-        if _differ([result], [other_result], tokens) and not _differ(given, other_given, tokens):
-            return place_of(name, module)
+        if _differ([result], [other_result], tokens) and not _differ(inputs, other_inputs, tokens):
+            return submodule_named(name, module)
     return None
 
 
-def _differ(one: list[Tensor], other: list[Tensor], tokens: slice) -> bool:
+def _differ(tensors: list[Tensor], other: list[Tensor], tokens: slice) -> bool:
     """Return whether any (batch, token, width) tensors of two runs differ at some tokens."""
     return any(
         first.dim() == 3 and first.shape == second.shape
         and difference(first[:, tokens], second[:, tokens]) > UNTOUCHED
-        for first, second in zip(one, other, strict=False)
+        for first, second in zip(tensors, other, strict=False)
     )  # fmt: skip
 
 
-def place_of(name: str, model: nn.Module) -> Place:
+def submodule_named(name: str, model: nn.Module) -> Submodule:
     """Return the innermost module around a name that PyTorch does not define, and the line of its forward."""
     while name and type(model.get_submodule(name)).__module__.startswith("torch."):
         name = name.rpartition(".")[0]
@@ -82,25 +82,25 @@ def place_of(name: str, model: nn.Module) -> Place:
     try:
         path, (_, line) = inspect.getsourcefile(forward), inspect.getsourcelines(forward)
     except (OSError, TypeError):
-        return Place(name, kind.__name__, None)
-    return Place(name, kind.__name__, SourceLine(path, line) if path else None)
+        return Submodule(name, kind.__name__, None)
+    return Submodule(name, kind.__name__, SourceLine(path, line) if path else None)
 
 
 @contextmanager
 def _calls(module: nn.Module) -> Iterator[list[tuple[str, list[Tensor], Tensor]]]:
     """Collect the calls of the inner modules, in the order in which they finish: name, inputs, first output."""
-    found: list[tuple[str, list[Tensor], Tensor]] = []
-    names = {one: name for name, one in module.named_modules() if name}
+    calls: list[tuple[str, list[Tensor], Tensor]] = []
+    names = {submodule: name for name, submodule in module.named_modules() if name}
 
-    def keep(one: nn.Module, words: tuple, options: dict, result: object) -> None:
+    def keep(submodule: nn.Module, words: tuple, options: dict, result: object) -> None:
         tensor = next(iter(tensors_in(result)), None)
         if tensor is not None and tensor.is_floating_point():
-            given = [t.detach().clone() for t in tensors_in([words, options]) if t.is_floating_point()]
-            found.append((names[one], given, tensor.detach().clone()))
+            inputs = [t.detach().clone() for t in tensors_in([words, options]) if t.is_floating_point()]
+            calls.append((names[submodule], inputs, tensor.detach().clone()))
 
-    handles = [one.register_forward_hook(keep, with_kwargs=True) for one in names]
+    handles = [submodule.register_forward_hook(keep, with_kwargs=True) for submodule in names]
     try:
-        yield found
+        yield calls
     finally:
         for handle in handles:
             handle.remove()

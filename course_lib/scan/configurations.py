@@ -190,11 +190,13 @@ def _classes() -> dict[str, str]:
         **modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     }
     both: dict[str, Any] = {}
-    for name, one in others.items():
+    for name, classes in others.items():
         with suppress(Exception):  # of a configuration that needs two others, or another package
-            both |= {name: one} if CONFIG_MAPPING[name]().is_encoder_decoder else {}
-    named = {f"{name}:encoder-decoder" if name in decoders else name: one for name, one in both.items()}
-    return {name: one if isinstance(one, str) else one[0] for name, one in {**decoders, **named}.items()}
+            both |= {name: classes} if CONFIG_MAPPING[name]().is_encoder_decoder else {}
+    named = {f"{name}:encoder-decoder" if name in decoders else name: classes for name, classes in both.items()}
+    return {
+        name: classes if isinstance(classes, str) else classes[0] for name, classes in {**decoders, **named}.items()
+    }
 
 
 def _first_that_runs(kind: Any, seed: int) -> nn.Module:
@@ -246,7 +248,7 @@ def _small_configurations(kind: Any) -> Iterator[Any]:
 def _fields(kind: Any, kept: frozenset[str]) -> dict[str, Any]:
     """Return the small values of the fields that a configuration has."""
     default = kind()
-    own = OF_FAMILY.get(kind.model_type, {})
+    family_fields = OF_FAMILY.get(kind.model_type, {})
     parts = getattr(kind, "sub_configs", {})
     fields = {
         name: value
@@ -257,7 +259,7 @@ def _fields(kind: Any, kept: frozenset[str]) -> dict[str, Any]:
     if isinstance(kinds, list) and "layer_types" not in kept and "layer_types" in inspect.signature(kind).parameters:
         fields["layer_types"] = _both(kinds)
         fields["num_hidden_layers"] = len(fields["layer_types"])
-    fields |= own
+    fields |= family_fields
     for name, part in parts.items():
         if isinstance(part, type) and hasattr(part, "model_type") and getattr(default, name, None) is not None:
             fields[name] = _fields(part, kept)

@@ -17,18 +17,18 @@ from .path import path
 @path("context read")
 def context_read(model: Model) -> Iterator[Outcome]:
     """Give another context; the output must change."""
-    context = _given(model)
-    apart = difference(model.plain_output, model.on(model.x, model.changed(context, (slice(None),))).plain_output)
-    if apart > UNTOUCHED:
-        yield Outcome("context read", "agrees", "the output depends on the context", apart=apart)
+    context = _context_of(model)
+    deviation = difference(model.plain_output, model.on(model.x, model.changed(context, (slice(None),))).plain_output)
+    if deviation > UNTOUCHED:
+        yield Outcome("context read", "agrees", "the output depends on the context", deviation=deviation)
     else:
-        yield Outcome("context read", "remark", "another context changes no output", apart=apart)
+        yield Outcome("context read", "remark", "another context changes no output", deviation=deviation)
 
 
 @path("context padded")
 def context_padded(model: Model) -> Iterator[Outcome]:
     """Add tokens to the context that its mask hides; no output changes, with the cache neither."""
-    context = _given(model)
+    context = _context_of(model)
     if context.is_floating_point() and model.is_pretrained:
         raise NotOffered("its encoder makes a token of several frames, so that padding is more than a mask")
     names = model.masks[1]
@@ -38,14 +38,14 @@ def context_padded(model: Model) -> Iterator[Outcome]:
     keep = torch.ones(padded.shape[:2], dtype=torch.bool)
     keep[:, -CUT:] = False
     longer = model.on(model.x, padded)
-    options, apart, is_read = _best(model, longer, list(_ways(model, keep, names)))
+    options, deviation, is_read = _best(model, longer, list(_ways(model, keep, names)))
     if not is_read:
-        yield _wrong(apart, ", with the mask as without it", "mask-discarded")
-    elif apart <= SAME:
-        yield Outcome("context padded", "agrees", "the padding of the context does not matter", apart=apart)
+        yield _wrong(deviation, ", with the mask as without it", "mask-discarded")
+    elif deviation <= SAME:
+        yield Outcome("context padded", "agrees", "the padding of the context does not matter", deviation=deviation)
         yield from _decoded(model, longer, options)
     elif model.is_pretrained:  # whose masks have one form
-        yield _wrong(apart, "", "paths-differ")
+        yield _wrong(deviation, "", "paths-differ")
     else:
         raise CannotRun(f"no usual form of {' and '.join(f'`{name}`' for name in names)} hides the padding")
 
@@ -55,16 +55,16 @@ def _decoded(model: Model, longer: Model, options: dict[str, Any]) -> Iterator[O
     parts = [slice(0, CUT), *(slice(at, at + 1) for at in range(CUT, model.x.shape[1]))]
     try:
         without = outputs_in_parts(model, model.x, parts)  # which may differ from the plain pass for another reason
-        apart = difference(without, outputs_in_parts(longer, model.x, parts, lambda part: options))
+        deviation = difference(without, outputs_in_parts(longer, model.x, parts, lambda part: options))
     except NotOffered:
         return
-    if apart > SAME:
-        yield _wrong(apart, " token by token", "mask-skipped-when-cached")
+    if deviation > SAME:
+        yield _wrong(deviation, " token by token", "mask-skipped-when-cached")
 
 
-def _wrong(apart: float, how: str, mistake: str) -> Outcome:
-    said = f"tokens of the context that its mask hides change the outputs by up to {apart:.2g}{how}"
-    return Outcome("context padded", "wrong", said, mistake, apart=apart)
+def _wrong(deviation: float, how: str, mistake: str) -> Outcome:
+    detail = f"tokens of the context that its mask hides change the outputs by up to {deviation:.2g}{how}"
+    return Outcome("context padded", "wrong", detail, mistake, deviation=deviation)
 
 
 def _best(model: Model, longer: Model, ways: list[dict[str, Any]]) -> tuple[dict[str, Any], float, bool]:
@@ -73,7 +73,7 @@ def _best(model: Model, longer: Model, ways: list[dict[str, Any]]) -> tuple[dict
     Raises:
         CannotRun: it takes the masks in no usual form.
     """
-    found: list[tuple[float, dict[str, Any]]] = []
+    attempts: list[tuple[float, dict[str, Any]]] = []
     failures: list[CannotRun] = []
     is_read = False
     for options in ways:
@@ -82,12 +82,12 @@ def _best(model: Model, longer: Model, ways: list[dict[str, Any]]) -> tuple[dict
         except CannotRun as error:
             failures.append(error)
             continue
-        found.append((difference(model.plain_output, output), options))
+        attempts.append((difference(model.plain_output, output), options))
         is_read = is_read or difference(longer.plain_output, output) > UNTOUCHED
-    if not found:
+    if not attempts:
         raise failures[0]
-    apart, options = min(found, key=lambda pair: pair[0])
-    return options, apart, is_read
+    deviation, options = min(attempts, key=lambda pair: pair[0])
+    return options, deviation, is_read
 
 
 def _ways(model: Model, keep: Tensor, names: list[str]) -> Iterator[dict[str, Any]]:
@@ -101,7 +101,7 @@ def _ways(model: Model, keep: Tensor, names: list[str]) -> Iterator[dict[str, An
             yield dict.fromkeys(chosen, form)
 
 
-def _given(model: Model) -> Tensor:
+def _context_of(model: Model) -> Tensor:
     if model.context is None:
         raise NotOffered("it was given no context")
     return model.context

@@ -40,24 +40,24 @@ def switched(model: nn.Module, kernel: Kernel, flags: Callable[..., Any]) -> tup
         flags: what takes the arguments.
     """
     module = copy_of(model)
-    found = sum([_switch(one, kernel) for one in module.modules()])
-    given = {one.name: _is_on(one.name, kernel) for one in parameters_of(flags)
-             if isinstance(one.default, bool) and SWITCH.fullmatch(one.name)}  # fmt: skip
-    return (module, given) if found or any(_chooses(name, kernel) for name in given) else None
+    switches = sum([_switch(submodule, kernel) for submodule in module.modules()])
+    options = {parameter.name: _is_on(parameter.name, kernel) for parameter in parameters_of(flags)
+             if isinstance(parameter.default, bool) and SWITCH.fullmatch(parameter.name)}  # fmt: skip
+    return (module, options) if switches or any(_chooses(name, kernel) for name in options) else None
 
 
 def _switch(module: nn.Module, kernel: Kernel) -> bool:
     """Set the switches of one module; return whether one of them chooses between a kernel and another."""
-    found = False
+    is_switched = False
     for name, value in list(vars(module).items()):
         if isinstance(value, bool) and SWITCH.fullmatch(name):
             setattr(module, name, _is_on(name, kernel))
-            found = found or _chooses(name, kernel)
+            is_switched = is_switched or _chooses(name, kernel)
         elif isinstance(value, str) and KERNEL_WORDS.fullmatch(value):
             # Its other values are unknown; the usual word of the same vocabulary is tried.
             setattr(module, name, _word(value, kernel))
-            found = True
-    return found
+            is_switched = True
+    return is_switched
 
 
 def _chooses(name: str, kernel: Kernel) -> bool:
@@ -78,7 +78,7 @@ def _word(value: str, kernel: Kernel) -> str:
     return pairs.get(value, value)
 
 
-def made_when_built(error: BaseException | None) -> str:
+def attribute_built_too_late(error: BaseException | None) -> str:
     """Return the attribute that a switched copy lacks because its class makes it when it is built; "" for none.
 
     A model that chooses its kernel in its constructor has made what that kernel needs, such as no mask.
@@ -89,8 +89,8 @@ def made_when_built(error: BaseException | None) -> str:
         source = inspect.getsource(type(error.obj))
     except (OSError, TypeError):
         return ""
-    made = rf"self\.{error.name}\s*(:[^=\n]+)?=[^=]|register_(buffer|parameter)\(\s*[\"']{error.name}[\"']"
-    return error.name if re.search(made, source) else ""
+    assignment = rf"self\.{error.name}\s*(:[^=\n]+)?=[^=]|register_(buffer|parameter)\(\s*[\"']{error.name}[\"']"
+    return error.name if re.search(assignment, source) else ""
 
 
 class FlexCalls(DispatchWatch):

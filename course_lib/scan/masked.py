@@ -26,7 +26,7 @@ def mask_that_hides_nothing(model: Model) -> Iterator[Outcome]:
         except CannotRun as error:
             failures.append(error)
             continue
-        if len(ways) == 1 or all(one.status == "agrees" for one in outcomes):
+        if len(ways) == 1 or all(outcome.status == "agrees" for outcome in outcomes):
             yield from outcomes
             return
     raise failures[0] if len(failures) == len(ways) else CannotRun(f"no usual form of `{name}` hides nothing")
@@ -50,11 +50,11 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
     other = model.changed(padded, hidden)
     argument, forms = mask_forms(model, keep)
     failure: CannotRun | None = None
-    apart = plain = torch.inf
+    deviation = plain = torch.inf
     is_read = False
     for form in forms:
         options: dict[str, Any] = {argument: form}
-        if left and (positions := model.offers(POSITIONS)):
+        if left and (positions := model.argument_like(POSITIONS)):
             options[positions] = (keep.long().cumsum(1) - 1).clamp(min=0)
         try:
             before, after = (model.output(x, **options)[keep] for x in (padded, other))
@@ -65,27 +65,29 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
         changed = difference(before[None], after[None])
         if changed <= UNTOUCHED:
             plain = min(plain, difference(model.plain_output.flatten(0, 1)[None], before[None]))
-        apart = min(apart, changed)
+        deviation = min(deviation, changed)
         if plain <= SAME:
-            yield Outcome(name, "agrees", "the padding does not matter", apart=plain)
+            yield Outcome(name, "agrees", "the padding does not matter", deviation=plain)
             return
-    if failure is not None and apart == torch.inf:
+    if failure is not None and deviation == torch.inf:
         raise failure
-    if apart <= UNTOUCHED:
-        said = f"what the padding holds does not matter, but the outputs differ by {plain:.2g} without it"
+    if deviation <= UNTOUCHED:
+        detail = f"what the padding holds does not matter, but the outputs differ by {plain:.2g} without it"
         # Tokens on the left move the positions of the others. Those on the right are no cause of a difference, except
         # in large models whose indexers choose among equal scores, where more tokens may move the choice.
         is_meant = left or model.is_pretrained
-        yield Outcome(name, "remark" if is_meant else "wrong", said, "" if is_meant else "paths-differ", apart=plain)
+        yield Outcome(
+            name, "remark" if is_meant else "wrong", detail, "" if is_meant else "paths-differ", deviation=plain
+        )
         return
     if not is_read:
-        said = f"`{argument}` changes no output, in whichever form it is given"
-        yield Outcome(name, "wrong", said, "mask-discarded", apart=apart)
+        detail = f"`{argument}` changes no output, in whichever form it is given"
+        yield Outcome(name, "wrong", detail, "mask-discarded", deviation=deviation)
         return
     if len(forms) > 1:
         raise CannotRun(f"no usual form of `{argument}` hides the padding")
-    said = f"what the hidden tokens hold changes the outputs of the others by up to {apart:.2g}"
-    yield Outcome(name, "wrong", said, "paths-differ", apart=apart)
+    detail = f"what the hidden tokens hold changes the outputs of the others by up to {deviation:.2g}"
+    yield Outcome(name, "wrong", detail, "paths-differ", deviation=deviation)
 
 
 def _unmasked(model: Model, padded: Tensor, keep: Tensor) -> Tensor:
@@ -101,7 +103,7 @@ def with_padding(model: Model, *, left: bool) -> tuple[Tensor, Tensor]:
     padding = model.changed(model.x[:, :CUT], (slice(None),))
     real, hidden = torch.ones(model.x.shape[:2], dtype=torch.bool), torch.zeros(padding.shape[:2], dtype=torch.bool)
     parts = ((padding, hidden), (model.x, real)) if left else ((model.x, real), (padding, hidden))
-    return torch.cat([one for one, _ in parts], dim=1), torch.cat([keep for _, keep in parts], dim=1)
+    return torch.cat([tokens for tokens, _ in parts], dim=1), torch.cat([keep for _, keep in parts], dim=1)
 
 
 def mask_forms(model: Model, keep: Tensor) -> tuple[str, list[Tensor]]:
@@ -125,5 +127,5 @@ def mask_forms(model: Model, keep: Tensor) -> tuple[str, list[Tensor]]:
 
 def forms_of(model: Model, pairs: Tensor) -> list[Tensor]:
     """Return a mask as True = may attend, as True = must not attend, and as numbers that are added to scores."""
-    dtype = next((one.dtype for one in model.module.parameters()), torch.float32)
+    dtype = next((parameter.dtype for parameter in model.module.parameters()), torch.float32)
     return [pairs, ~pairs, torch.zeros(pairs.shape, dtype=dtype).masked_fill(~pairs, -torch.inf)]

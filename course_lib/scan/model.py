@@ -27,9 +27,9 @@ from course_lib.diagnosis import (
 from course_lib.tracing import tensors_in, torch_private, without_gradients
 
 from .compare import SAME, difference
+from .encoder_decoder import masks_of_sides, names_of_sides
 from .kernels import Kernel, implemented, switched
 from .recurrent import recurrent_modules
-from .sides import masks_of_sides, names_of_sides
 
 NO_ROWS = "no tensor in its result has a row per token"
 ASKING = re.compile("use_cache")
@@ -74,28 +74,34 @@ class Model:
         """The arguments that the model takes besides its inputs."""
         if self.call is not None:
             return parameters_of(self.call)[1 if self.context is None else 2 :][1:]
-        found = parameters_of(self.module)
-        return found[1:] if self.context is None else [one for one in found if one.name not in self.sides]
+        parameters = parameters_of(self.module)
+        return (
+            parameters[1:] if self.context is None else [param for param in parameters if param.name not in self.sides]
+        )
 
     @cached_property
     def sides(self) -> tuple[str, str]:
         """The names of the arguments for x and for the context."""
         return names_of_sides(self.module, pretrained=self.is_pretrained)
 
-    def offers(self, pattern: re.Pattern[str]) -> str | None:
+    def argument_like(self, pattern: re.Pattern[str]) -> str | None:
         """Return the first argument that the model takes and that has such a name."""
         if self.is_pretrained and pattern is WEIGHTS:  # among the keyword arguments of all its models
             return "output_attentions"
-        return next((one.name for one in self.parameters if pattern.fullmatch(one.name)), None)
+        return next((param.name for param in self.parameters if pattern.fullmatch(param.name)), None)
 
     @cached_property
     def masks(self) -> tuple[list[str], list[str]]:
         """The names of the masks of x, those of its keys last, and of the context."""
-        found = [one.name for one in self.parameters if MASKS.fullmatch(one.name) and not isinstance(one.default, bool)]
+        names = [
+            param.name
+            for param in self.parameters
+            if MASKS.fullmatch(param.name) and not isinstance(param.default, bool)
+        ]
         if self.is_pretrained:  # whose other masks are those of pictures and sound
-            found = [name for name in found if name.endswith("attention_mask")]
-        own, of_context = masks_of_sides([name for name in found if "head" not in name])
-        return (sorted(own, key=lambda name: "pad" in name), of_context)
+            names = [name for name in names if name.endswith("attention_mask")]
+        of_x, of_context = masks_of_sides([name for name in names if "head" not in name])
+        return (sorted(of_x, key=lambda name: "pad" in name), of_context)
 
     def on(self, x: Tensor, context: Tensor | None) -> "Model":
         """Return the model with other inputs."""
@@ -105,8 +111,8 @@ class Model:
         """Return the model with x given as its targets, too; None if it takes none of its own accord."""
         if self.call is not None or self.context is not None or self.x.is_floating_point():
             return None
-        found = [one.name for one in self.parameters if ANSWERS.fullmatch(one.name) and one.default is None]
-        return replace(self, answers=found[0]) if found else None
+        names = [param.name for param in self.parameters if ANSWERS.fullmatch(param.name) and param.default is None]
+        return replace(self, answers=names[0]) if names else None
 
     @property
     def is_pretrained(self) -> bool:
@@ -114,7 +120,7 @@ class Model:
         return hasattr(self.module, "config") and hasattr(self.module, "set_attn_implementation")
 
     @property
-    def caches_unasked(self) -> bool:
+    def caches_by_default(self) -> bool:
         """Whether it is an encoder-decoder with a cache by default; asked for one, its encoder may refuse."""
         return self.context is not None and bool(getattr(getattr(self.module, "config", None), "use_cache", False))
 
@@ -135,16 +141,16 @@ class Model:
 
     def run(self, module: nn.Module, x: Tensor, **options: Any) -> Any:
         """Run a copy of the module on x, and on a row of the context for each of its samples."""
-        given = [x.clone()]
+        inputs = [x.clone()]
         if self.context is not None:
             context = self.context[torch.arange(len(x)) % len(self.context)].to(x.device)
-            dtype = next((one.dtype for one in module.parameters() if one.is_floating_point()), x.dtype)
-            given.append(context.to(dtype) if context.is_floating_point() else context)
+            dtype = next((param.dtype for param in module.parameters() if param.is_floating_point()), x.dtype)
+            inputs.append(context.to(dtype) if context.is_floating_point() else context)
         if self.call is not None:
-            return self.call(module, *given, **options)
+            return self.call(module, *inputs, **options)
         if self.context is None:
-            return module(*given, **({self.answers: x.clone()} if self.answers else {}), **options)
-        return module(**dict(zip(self.sides, given, strict=True)), **options)
+            return module(*inputs, **({self.answers: x.clone()} if self.answers else {}), **options)
+        return module(**dict(zip(self.sides, inputs, strict=True)), **options)
 
     def output(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Tensor:
         """Run it and return its output, (batch, token, ...).
@@ -174,15 +180,15 @@ class Model:
         """How much a run with other random numbers differs from the plain pass."""
         return difference(self.plain_output, self.output(self.x, seed=1))
 
-    def piece(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Result:
+    def run_chunk(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Result:
         """Run it on a piece of x; the cache that it returns is among the parts of the result.
 
         Raises:
             CannotRun: as `output`.
         """
         module = self.module if module is None else module
-        own = {name: options.pop(name) for name in [*options] if name in self._beyond_call}
-        with nullcontext([]) if self.call is None else handing(module, own) as results:
+        inner_options = {name: options.pop(name) for name in [*options] if name in self._beyond_call}
+        with nullcontext([]) if self.call is None else handing(module, inner_options) as results:
             result = self.result(x, module=module, **options)
         return Result(first_output(result, x), parts_of(result) or parts_of(next(iter(results), result)))
 
@@ -195,16 +201,16 @@ class Model:
             CannotRun: nothing shows how its cache is made.
         """
         best, nearest, errors = None, torch.inf, list[CannotRun]()
-        for one in self._decodings():
+        for decoding in self._decodings():
             try:
-                outputs = one.outputs(self.begin(), self.x, in_steps(self.x.shape[1]))
+                outputs = decoding.outputs(self.begin(), self.x, in_steps(self.x.shape[1]))
             except (CannotRun, LookupError) as error:
                 errors += [error] if isinstance(error, CannotRun) else []
                 continue
-            apart = difference(self.plain_output, outputs)
-            if best is None or apart < nearest:
-                best, nearest = one, apart
-            if apart <= SAME:
+            deviation = difference(self.plain_output, outputs)
+            if best is None or deviation < nearest:
+                best, nearest = decoding, deviation
+            if deviation <= SAME:
                 break
         if best is not None:
             return best
@@ -213,7 +219,7 @@ class Model:
         raise self._no_decoding()
 
     @property
-    def has_pieces(self) -> bool:
+    def takes_chunks(self) -> bool:
         """Whether paths give it tokens in pieces, or say why they can't."""
         try:
             return bool(self.decoding)
@@ -222,7 +228,7 @@ class Model:
 
     def _no_decoding(self) -> CannotRun:
         """Return why it is not given its tokens in pieces."""
-        name = self.offers(CACHE)
+        name = self.argument_like(CACHE)
         if name and self.make_cache is None and self._asks:
             return NotOffered("it returns no cache")
         acting = [name] if name else arguments_that_keep(self.begin, self._arguments, self.x)
@@ -233,7 +239,7 @@ class Model:
     def _decodings(self) -> Iterator[Decoding]:
         """Yield the ways in which it may take its tokens in pieces."""
         asking: dict[str, Any] = {"use_cache": True} if self._asks else {}
-        name = self.offers(CACHE)
+        name = self.argument_like(CACHE)
         if self.make_cache is None:
             returned = [key for key in self._parts_with_cache(asking) if CACHE.fullmatch(str(key))]
             if name and returned:
@@ -241,14 +247,18 @@ class Model:
             if self.is_pretrained:  # which has no other way
                 return
             ways = find_decodings(self.begin, self._arguments, self.x)
-            yield from (one for one in ways if one.empty is None or not isinstance(one.empty(self.x), StandIn))
+            yield from (
+                decoding
+                for decoding in ways
+                if decoding.empty is None or not isinstance(decoding.empty(self.x), StandIn)
+            )
             return
-        for one in [name] if name else self._arguments.free:
-            given = Decoding({one: None}, asking, empty=self.empty_cache)
-            yield given
+        for argument in [name] if name else self._arguments.free:
+            decoding = Decoding({argument: None}, asking, empty=self.empty_cache)
+            yield decoding
             with suppress(CannotRun):
-                result = self.begin()(self.x[:, :CUT], **asking, **{one: self.empty_cache(self.x)})
-                yield from (replace(given, taken={one: part}) for part in result.parts)
+                result = self.begin()(self.x[:, :CUT], **asking, **{argument: self.empty_cache(self.x)})
+                yield from (replace(decoding, taken={argument: part}) for part in result.parts)
 
     def _parts_with_cache(self, asking: dict[str, Any]) -> list[Any]:
         try:
@@ -270,31 +280,33 @@ class Model:
     @property
     def _asks(self) -> bool:
         """Whether it is asked for a cache; of transformers some models take that as a keyword."""
-        return (self.offers(ASKING) is not None or self.is_pretrained) and not self.caches_unasked
+        return (self.argument_like(ASKING) is not None or self.is_pretrained) and not self.caches_by_default
 
     @property
     def _arguments(self) -> Arguments:
-        own = [*self.parameters, *self._beyond_call.values()]
-        own = [one for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+        parameters = [*self.parameters, *self._beyond_call.values()]
+        parameters = [param for param in parameters if param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)]
         return Arguments(
-            [one.name for one in own if one.default is None],
-            [one.name for one in own if one.default is False],
-            [one.name for one in own if type(one.default) is int],
+            [param.name for param in parameters if param.default is None],
+            [param.name for param in parameters if param.default is False],
+            [param.name for param in parameters if type(param.default) is int],
         )
 
     @cached_property
     def _beyond_call(self) -> dict[str, inspect.Parameter]:
         """The arguments of the module that `call` neither takes nor gives."""
-        given: list[dict[str, Any]] = []
+        calls: list[dict[str, Any]] = []
         if self.call is not None:
-            with suppress(CannotRun), handing(module := self.copy(), {}, given):
+            with suppress(CannotRun), handing(module := self.copy(), {}, calls):
                 self.result(self.x, module=module)
-        known = {*(one.name for one in self.parameters), *(given[0] if len(given) == 1 else ())}
-        return {one.name: one for one in parameters_of(self.module)[1:] if len(given) == 1 and one.name not in known}
+        known = {*(param.name for param in self.parameters), *(calls[0] if len(calls) == 1 else ())}
+        return {
+            param.name: param for param in parameters_of(self.module)[1:] if len(calls) == 1 and param.name not in known
+        }
 
     def begin(self) -> Callable[..., Result]:
         """Return what runs a fresh copy of it on a piece."""
-        return partial(self.piece, module=self.copy())
+        return partial(self.run_chunk, module=self.copy())
 
     def copy(self) -> nn.Module:
         """Return a copy of the module."""
@@ -332,12 +344,12 @@ class Model:
                 return implemented(self.module, kernel), {}
             except (ValueError, ImportError, NotImplementedError) as error:
                 raise NotOffered(str(error).splitlines()[0].partition(". ")[0]) from error
-        found = switched(self.module, kernel, self.call or self.module)
-        if found is None:
+        copy_and_options = switched(self.module, kernel, self.call or self.module)
+        if copy_and_options is None:
             raise NotOffered(
                 f"it has no switch for {'flex_attention' if kernel == 'flex_attention' else 'a fused kernel'}"
             )
-        return found
+        return copy_and_options
 
 
 def first_output(result: Any, x: Tensor) -> Tensor:
@@ -347,7 +359,7 @@ def first_output(result: Any, x: Tensor) -> Tensor:
         CannotRun: there is none.
     """
     result = [result.logits] if hasattr(result, "logits") else result
-    found = [one for one in tensors_in(result) if one.dim() > 2 and one.shape[:2] == x.shape[:2]]
-    if not found:
+    outputs = [tensor for tensor in tensors_in(result) if tensor.dim() > 2 and tensor.shape[:2] == x.shape[:2]]
+    if not outputs:
         raise CannotRun(NO_ROWS)
-    return found[0]
+    return outputs[0]

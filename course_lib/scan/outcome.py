@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from course_lib.diagnosis import Finding
 
-from .compare import Place
+from .compare import Submodule
 
 Status = Literal["agrees", "wrong", "not run", "not examined", "remark"]
 
@@ -18,33 +18,33 @@ class Outcome:
         path: its name, such as "token by token".
         status: "agrees"; "wrong"; "not run", because the model does not offer the path; "not examined", because it
             raised or could not be looked into; or "remark", a difference that the model may be meant to have.
-        said: what was measured, or why nothing was, as a clause.
+        detail: what was measured, or why nothing was, as a clause.
         mistake: id in the catalogue; "" for what has none.
-        place: the first module whose output differs, if it is known.
+        submodule: the first module whose output differs, if it is known.
         finding: what the doctor found; None for what the path itself shows.
         not_judged: whether the scale of some scores was not judged.
-        apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.
+        deviation: the largest difference from the plain output, in its standard deviations; None if not compared.
     """
 
     path: str
     status: Status
-    said: str
+    detail: str
     mistake: str = ""
-    place: Place | None = None
-    apart: float | None = None
+    submodule: Submodule | None = None
+    deviation: float | None = None
     finding: Finding | None = None
     not_judged: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        place = self.place
+        submodule = self.submodule
         return {
             "path": self.path,
             "status": self.status,
-            "said": self.said,
+            "said": self.detail,
             "mistake": self.mistake,
-            "module": place.module if place else None,
-            "class": place.kind if place else None,
-            "where": place.where if place else None,
-            "apart": self.apart,
+            "module": submodule.module if submodule else None,
+            "class": submodule.kind if submodule else None,
+            "where": submodule.where if submodule else None,
+            "apart": self.deviation,
         }

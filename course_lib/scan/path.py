@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from .compare import SAME, UNTOUCHED, Place, difference, first_difference
+from .compare import SAME, UNTOUCHED, Submodule, difference, first_difference
 from .model import Model
 from .outcome import Outcome
 
@@ -32,27 +32,27 @@ def path(name: str) -> Callable[[Check], Path]:
     return lambda check: Path(name, check)
 
 
-def judged(name: str, apart: float, mistake: str, place: Place | None = None) -> Outcome:
+def judged(name: str, deviation: float, mistake: str, submodule: Submodule | None = None) -> Outcome:
     """Return whether a path agrees with the plain pass, from which it is so many standard deviations apart."""
-    if apart > SAME:
-        said = f"it differs from the plain pass by up to {apart:.2g} standard deviations"
-        return Outcome(name, "wrong", said, mistake, place, apart)
-    return Outcome(name, "agrees", f"it equals the plain pass to {apart:.0e}", apart=apart)
+    if deviation > SAME:
+        detail = f"it differs from the plain pass by up to {deviation:.2g} standard deviations"
+        return Outcome(name, "wrong", detail, mistake, submodule, deviation)
+    return Outcome(name, "agrees", f"it equals the plain pass to {deviation:.0e}", deviation=deviation)
 
 
 def compare(
     model: Model, name: str, module: nn.Module, options: dict[str, Any], mistake: str = "paths-differ"
 ) -> Iterator[Outcome]:
     """Yield whether a path agrees with the plain pass, and whether it sees the future."""
-    apart = difference(model.plain_output, model.output(model.x, module=module, **options))
+    deviation = difference(model.plain_output, model.output(model.x, module=module, **options))
     leaks = list(future(model, name, module, options, mistake))
-    if any(one.status == "wrong" for one in leaks):
+    if any(outcome.status == "wrong" for outcome in leaks):
         yield from leaks
         return
-    place = None
-    if apart > SAME and module is model.module:
-        place = first_difference(module, lambda: model.result(model.x), lambda: model.result(model.x, **options))
-    yield judged(name, apart, mistake, place)
+    submodule = None
+    if deviation > SAME and module is model.module:
+        submodule = first_difference(module, lambda: model.result(model.x), lambda: model.result(model.x, **options))
+    yield judged(name, deviation, mistake, submodule)
 
 
 def future(model: Model, name: str, module: nn.Module, options: dict[str, Any], mistake: str) -> Iterator[Outcome]:
@@ -61,17 +61,17 @@ def future(model: Model, name: str, module: nn.Module, options: dict[str, Any], 
         return  # of the plain pass it has been said
     other = model.with_other_last()
     if name == "one pass":
-        apart = model.sees_the_future
+        deviation = model.sees_the_future
     else:
         before, after = (model.output(x, module=module, **options)[:, :-1] for x in (model.x, other))
-        apart = difference(before, after)
-    if apart > UNTOUCHED:
-        place = first_difference(
+        deviation = difference(before, after)
+    if deviation > UNTOUCHED:
+        submodule = first_difference(
             module,
             lambda: model.result(model.x, module=module, **options),
             lambda: model.result(other, module=module, **options),
             slice(None, -1),
         )
-        yield Outcome(name, "wrong", FUTURE.format(apart), mistake, place, apart)
+        yield Outcome(name, "wrong", FUTURE.format(deviation), mistake, submodule, deviation)
     elif name == "one pass":
         yield Outcome(name, "agrees", "no output depends on a later token")

@@ -1,9 +1,9 @@
 """All paths, in the order in which a scan runs them."""
 
+from .attentions import attention
 from .cached import in_chunks, padded_and_cached, token_by_token
 from .compiled import compiled
 from .context import context_padded, context_read
-from .inside import attention
 from .masked import mask_that_hides_nothing, padded_left, padded_right
 from .precision import bfloat16, float32
 from .whole_input import (
@@ -24,4 +24,4 @@ PATHS = (
 )  # fmt: skip
 OF_CONTEXT = (context_read, context_padded)  # of models that are given a context
 IN_A_DTYPE = (float32, bfloat16, attention)  # whatever the dtype of the plain pass
-ASKED = (compiled,)  # run only if `paths` names them
+ON_REQUEST = (compiled,)  # run only if `paths` names them

@@ -29,9 +29,9 @@ def _in_fewer_bits(model: Model, dtype: torch.dtype, most: float, mistake: str) 
     name = str(dtype).removeprefix("torch.")
     module = in_dtype(dtype, model.copy())
     output = model.output(model.x.to(dtype) if model.x.is_floating_point() else model.x, module=module)
-    apart = typical_difference(model.plain_output, output)
+    deviation = typical_difference(model.plain_output, output)
     if not output.isfinite().all() and model.plain_output.isfinite().all():
-        return Outcome(name, "wrong", "its output is not finite", mistake, apart=apart)
-    if apart > most:  # routers choose other experts, and long sums round: this alone accuses nobody
-        return Outcome(name, "remark", f"a typical token differs by {apart:.2g}", apart=apart)
-    return Outcome(name, "agrees", f"a typical token differs by {apart:.1g}", apart=apart)
+        return Outcome(name, "wrong", "its output is not finite", mistake, deviation=deviation)
+    if deviation > most:  # routers choose other experts, and long sums round: this alone accuses nobody
+        return Outcome(name, "remark", f"a typical token differs by {deviation:.2g}", deviation=deviation)
+    return Outcome(name, "agrees", f"a typical token differs by {deviation:.1g}", deviation=deviation)

@@ -16,14 +16,14 @@ def recurrent_modules(model: nn.Module) -> dict[str, str]:
     whose last inputs are its state. The name of the family, which all classes share, says nothing about one of them.
     """
     family = re.split(r"For[A-Z]|Model|LM", type(model).__name__)[0]
-    found: dict[str, str] = {}
-    for name, one in model.named_modules():
-        inside = any(name.startswith(f"{outer}.") for outer in found)
-        if name and not inside and _is_recurrent(name.rpartition(".")[2], one, family):
-            found[name] = type(one).__name__
-    if not found and RECURRENT.search(family):
-        return {name: type(one).__name__ for name, one in model.named_children()}
-    return found
+    layers: dict[str, str] = {}
+    for name, module in model.named_modules():
+        inside = any(name.startswith(f"{outer}.") for outer in layers)
+        if name and not inside and _is_recurrent(name.rpartition(".")[2], module, family):
+            layers[name] = type(module).__name__
+    if not layers and RECURRENT.search(family):
+        return {name: type(child).__name__ for name, child in model.named_children()}
+    return layers
 
 
 def _is_recurrent(name: str, module: nn.Module, family: str) -> bool:

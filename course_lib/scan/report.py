@@ -42,15 +42,15 @@ class ScanReport:
     @property
     def wrong(self) -> tuple[Outcome, ...]:
         """What is wrong, in the order of the paths."""
-        return tuple(one for one in self.outcomes if one.status == "wrong")
+        return tuple(outcome for outcome in self.outcomes if outcome.status == "wrong")
 
     @property
     def not_examined(self) -> tuple[NotExamined, ...]:
         """What could not be examined: paths that the model offers, or all of it."""
         if self.failure:
             return (NotExamined("the model", self.failure),)
-        unseen = (one for one in self.outcomes if one.status == "not examined")
-        return tuple(NotExamined(f"the path `{one.path}`", one.said) for one in unseen)
+        unseen = (outcome for outcome in self.outcomes if outcome.status == "not examined")
+        return tuple(NotExamined(f"the path `{outcome.path}`", outcome.detail) for outcome in unseen)
 
     @property
     def ok(self) -> bool:
@@ -65,31 +65,31 @@ class ScanReport:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong, as the doctor's findings."""
-        return tuple(_finding(one) for one in self.wrong)
+        return tuple(_finding(outcome) for outcome in self.wrong)
 
     @property
     def verdict(self) -> str:
         """The result as a clause."""
         if self.failure:
             return f"it could not be examined: {self.failure}."
-        differ = len({one.path for one in self.outcomes if one.status == "remark"})
-        run = {one.path for one in self.outcomes if one.status not in ("not run", "not examined")}
-        bad = len({one.path for one in self.wrong})
-        unseen = list(dict.fromkeys(one.path for one in self.outcomes if one.status == "not examined"))
+        differ = len({outcome.path for outcome in self.outcomes if outcome.status == "remark"})
+        run = {outcome.path for outcome in self.outcomes if outcome.status not in ("not run", "not examined")}
+        bad = len({outcome.path for outcome in self.wrong})
+        unseen = list(dict.fromkeys(outcome.path for outcome in self.outcomes if outcome.status == "not examined"))
         result = f"{bad} wrong" if bad else "none wrong" if unseen or differ else "all agree"
         result += f", {differ} {'differs' if differ == 1 else 'differ'}" if differ else ""
         more = f"; {len(unseen)} not examined: {', '.join(unseen)}" if unseen else ""
-        more += f"; {NOT_JUDGED}" if any(one.not_judged for one in self.outcomes) else ""
+        more += f"; {NOT_JUDGED}" if any(outcome.not_judged for outcome in self.outcomes) else ""
         return f"{counted(len(run), 'path')} run, {result}{more}."
 
     @property
     def first_of_each_path(self) -> list[Outcome]:
         """One outcome per path: what is wrong if anything is, else what was not examined, else the first."""
-        found: dict[str, Outcome] = {}
-        for one in self.outcomes:
-            if one.path not in found or WEIGHT.get(one.status, 0) > WEIGHT.get(found[one.path].status, 0):
-                found[one.path] = one
-        return list(found.values())
+        first: dict[str, Outcome] = {}
+        for outcome in self.outcomes:
+            if outcome.path not in first or WEIGHT.get(outcome.status, 0) > WEIGHT.get(first[outcome.path].status, 0):
+                first[outcome.path] = outcome
+        return list(first.values())
 
     def __repr__(self) -> str:
         return self.in_words()
@@ -97,31 +97,32 @@ class ScanReport:
     def in_words(self, not_causal: str = "", *, verbose: bool = False) -> str:
         """Return the report as text, on whose findings more is said if verbose; `not_causal` makes no difference."""
         lines = [f"{self.subject}: {self.verdict}", ""]
-        width = max((len(one.path) for one in self.outcomes), default=0)
-        for one in self.first_of_each_path:
-            lines.append(f"  {one.path:<{width}}  {SIGNS[one.status]:<7}  {one.said}")
-        for number, one in enumerate(self.findings, 1):
-            lines += ["", f"{number}. {one.title}{f' [{one.mistake}]' if one.mistake else ''}"]
-            lines += [f"   Look at {one.where}:  {one.source}"] if one.where else []
-            lines += [f"   Seen: {one.evidence}", *([f"   Ask yourself: {one.hint}"] if one.hint else [])]
-            lines += [f"   Decided by: {one.decided_by}"] * verbose
+        width = max((len(outcome.path) for outcome in self.outcomes), default=0)
+        for outcome in self.first_of_each_path:
+            lines.append(f"  {outcome.path:<{width}}  {SIGNS[outcome.status]:<7}  {outcome.detail}")
+        for number, finding in enumerate(self.findings, 1):
+            lines += ["", f"{number}. {finding.title}{f' [{finding.mistake}]' if finding.mistake else ''}"]
+            lines += [f"   Look at {finding.where}:  {finding.source}"] if finding.where else []
+            lines += [f"   Seen: {finding.evidence}", *([f"   Ask yourself: {finding.hint}"] if finding.hint else [])]
+            lines += [f"   Decided by: {finding.decided_by}"] * verbose
         lines += ["", f"Worth knowing: {self.note}"] if self.note else []
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(one.path)}</td><td>{SIGNS[one.status]}</td><td>{escape(one.said)}</td></tr>"
-            for one in self.first_of_each_path
+            f"<tr><td>{escape(outcome.path)}</td><td>{SIGNS[outcome.status]}</td><td>{escape(outcome.detail)}</td></tr>"
+            for outcome in self.first_of_each_path
         )
-        found = "".join(
-            f"<li><strong>{escape(one.title)}</strong> <code>{one.mistake or ''}</code>"
-            f"{f'<br>Look at {escape(one.where)}' if one.where else ''}<br>Seen: {escape(one.evidence)}</li>"
-            for one in self.findings
+        items = "".join(
+            f"<li><strong>{escape(finding.title)}</strong> <code>{finding.mistake or ''}</code>"
+            f"{f'<br>Look at {escape(finding.where)}' if finding.where else ''}<br>"
+            f"Seen: {escape(finding.evidence)}</li>"
+            for finding in self.findings
         )
         return (
             f"<p><strong>{escape(f'{self.subject}: {self.verdict}')}</strong></p><table><thead><tr><th>path</th>"
             f"<th>result</th><th>measured</th></tr></thead><tbody>{rows}</tbody></table>"
-            f"{f'<ol>{found}</ol>' if found else ''}{f'<p>Worth knowing: {escape(self.note)}</p>' if self.note else ''}"
+            f"{f'<ol>{items}</ol>' if items else ''}{f'<p>Worth knowing: {escape(self.note)}</p>' if self.note else ''}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -130,10 +131,10 @@ class ScanReport:
             "version": version(),
             "subject": self.subject,
             "ok": self.ok,
-            "not_examined": [f"{one.name}: {one.missing}" for one in self.not_examined],
+            "not_examined": [f"{unseen.name}: {unseen.missing}" for unseen in self.not_examined],
             "note": self.note,
-            "paths": [one.as_dict() for one in self.outcomes],
-            "findings": [one.as_dict() for one in self.findings],
+            "paths": [outcome.as_dict() for outcome in self.outcomes],
+            "findings": [finding.as_dict() for finding in self.findings],
         }
 
     def as_json(self) -> str:
@@ -142,11 +143,11 @@ class ScanReport:
 
 def _finding(outcome: Outcome) -> Finding:
     """Return what is wrong on a path as a finding; the path and the module are part of the evidence."""
-    place = outcome.place
+    submodule = outcome.submodule
     module = ""
-    if place and place.kind:
-        module = f"; the first module that differs is {place.module or 'the model itself'} ({place.kind})"
-    evidence = f"on the path `{outcome.path}`, {outcome.said}{module}"
-    where = place.where if place else None
-    own = Finding.named(outcome.mistake, "") if outcome.mistake else Finding.unnamed(Kind.RANDOM, "")
-    return replace(outcome.finding or replace(own, rule=outcome.path), evidence=evidence, where=where)
+    if submodule and submodule.kind:
+        module = f"; the first module that differs is {submodule.module or 'the model itself'} ({submodule.kind})"
+    evidence = f"on the path `{outcome.path}`, {outcome.detail}{module}"
+    where = submodule.where if submodule else None
+    finding = Finding.named(outcome.mistake, "") if outcome.mistake else Finding.unnamed(Kind.RANDOM, "")
+    return replace(outcome.finding or replace(finding, rule=outcome.path), evidence=evidence, where=where)

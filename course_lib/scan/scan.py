@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis import check_intentions, copy_of, in_dtype
-from course_lib.quantised import said_of_quantised
+from course_lib.quantised import quantisation_note
 
 from .compare import UNTOUCHED
 from .model import NO_ROWS, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import Path
-from .paths import ASKED, IN_A_DTYPE, OF_CONTEXT, PATHS
+from .paths import IN_A_DTYPE, OF_CONTEXT, ON_REQUEST, PATHS
 from .report import ScanReport
 
 OF_IMAGES = "; images are examined by `diagnose`, on the command line by `course doctor`"
@@ -71,7 +71,7 @@ def scan(
     _check(model, x, paths)
     _check_context(context, x)
     check_intentions(scale, window, None, normalised, x)
-    note = said_of_quantised(model)
+    note = quantisation_note(model)
     name = name or type(model).__name__
     try:
         model = copy_of(model)
@@ -82,53 +82,57 @@ def scan(
     if isinstance(subject, str):
         return ScanReport(name, failure=subject)
     if subject.answers:
-        said = f"it was run with `{subject.answers}`=x, because it gives no output for each token without them"
-        note = "; ".join(one for one in (note, said) if one)
-    own = _in_own_dtype(subject, model, x)
+        answers_note = f"it was run with `{subject.answers}`=x, because it gives no output for each token without them"
+        note = "; ".join(text for text in (note, answers_note) if text)
+    native = _in_own_dtype(subject, model, x)
     outcomes: list[Outcome] = []
-    for one in _chosen(paths, with_context=context is not None):
+    for path in _chosen(paths, with_context=context is not None):
         if on_path is not None:
-            on_path(one.name)
-        outcomes += _outcomes(one, subject, own)
+            on_path(path.name)
+        outcomes += _outcomes(path, subject, native)
     return ScanReport(name, tuple(outcomes), note=note)
 
 
 def _chosen(paths: Sequence[str] | None, *, with_context: bool) -> list[Path]:
     if paths is None:
-        return [one for one in PATHS if with_context or one not in OF_CONTEXT]
-    return [one for one in (*PATHS, *ASKED) if one.name in paths]
+        return [path for path in PATHS if with_context or path not in OF_CONTEXT]
+    return [path for path in (*PATHS, *ON_REQUEST) if path.name in paths]
 
 
-def _outcomes(one: Path, subject: Model, own: Model | None) -> list[Outcome]:
+def _outcomes(path: Path, subject: Model, native: Model | None) -> list[Outcome]:
     """Return what became of a path; what fails or overflows in float64 is run again in the model's own dtype."""
-    name, found = one.name, _run(one, subject)
-    failed = any(each.status == "not examined" or each.apart == torch.inf for each in found)
-    if failed and own is not None and one not in IN_A_DTYPE:
-        subject, found = own, _run(one, own)
-    if all(each.status in ("not run", "not examined") for each in found):
-        return found
+    name, outcomes = path.name, _run(path, subject)
+    failed = any(each.status == "not examined" or each.deviation == torch.inf for each in outcomes)
+    if failed and native is not None and path not in IN_A_DTYPE:
+        subject, outcomes = native, _run(path, native)
+    if all(each.status in ("not run", "not examined") for each in outcomes):
+        return outcomes
     if subject.recurrent and name in OF_THE_STATE:  # a state that the padding enters is no mistake of attention
-        return [_as_remark(each, "some of its layers are recurrent") for each in found]
+        return [_as_remark(each, "some of its layers are recurrent") for each in outcomes]
     if name != "one pass" and max(subject.keeps_state, subject.is_random) > UNTOUCHED:
-        return [_as_remark(each, "two plain passes already differ from each other") for each in found]
+        return [_as_remark(each, "two plain passes already differ from each other") for each in outcomes]
     if name != "one pass" and subject.sees_the_future > UNTOUCHED:
         reason = "it can't agree with a plain pass that sees the future"
-        return [each if name == "attention" and each.mistake else _as_remark(each, reason) for each in found]
-    return found
+        return [each if name == "attention" and each.mistake else _as_remark(each, reason) for each in outcomes]
+    return outcomes
 
 
-def _run(one: Path, subject: Model) -> list[Outcome]:
+def _run(path: Path, subject: Model) -> list[Outcome]:
     try:
-        return list(one.check(subject)) or [Outcome(one.name, "agrees", "nothing was found")]
+        return list(path.check(subject)) or [Outcome(path.name, "agrees", "nothing was found")]
     except NotOffered as error:
-        return [Outcome(one.name, "not run", str(error))]
+        return [Outcome(path.name, "not run", str(error))]
     except CannotRun as error:
-        return [Outcome(one.name, "not examined", str(error))]
+        return [Outcome(path.name, "not examined", str(error))]
 
 
 def _as_remark(outcome: Outcome, reason: str) -> Outcome:
     """Return what is wrong as a remark with a reason; other outcomes stay."""
-    return replace(outcome, status="remark", said=f"{outcome.said}; {reason}") if outcome.status == "wrong" else outcome
+    return (
+        replace(outcome, status="remark", detail=f"{outcome.detail}; {reason}")
+        if outcome.status == "wrong"
+        else outcome
+    )
 
 
 def _subject(
@@ -147,10 +151,10 @@ def _subject(
     for dtype in (torch.float64, None):
         module = copy_of(model).cpu()
         module.eval()
-        given = x
+        inputs = x
         if dtype is not None:
-            module, given = in_dtype(dtype, module), x.to(dtype) if x.is_floating_point() else x
-        subject = Model(module, given, call, make_cache, causal, context, meant=meant)
+            module, inputs = in_dtype(dtype, module), x.to(dtype) if x.is_floating_point() else x
+        subject = Model(module, inputs, call, make_cache, causal, context, meant=meant)
         reason = _why_not(subject)
         answered = subject.with_answers() if reason.startswith(NO_ROWS) else None
         if answered is not None and not _why_not(answered):
@@ -171,8 +175,8 @@ def _why_not(subject: Model) -> str:
 
 def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:
     """Return the model in its own dtype, where the subject is in float64 and the model is not."""
-    dtypes = {one.dtype for one in model.parameters() if one.is_floating_point()}
-    if dtypes <= {torch.float64} or any(one.dtype in dtypes for one in subject.module.parameters()):
+    dtypes = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
+    if dtypes <= {torch.float64} or any(parameter.dtype in dtypes for parameter in subject.module.parameters()):
         return None
     module = copy_of(model).cpu()
     module.eval()
@@ -197,7 +201,7 @@ def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
         )
     if not x.is_floating_point() and len(x.unique()) < 2:
         raise ValueError("x must hold at least two different token ids, so that a change can show.")
-    known = [one.name for one in (*PATHS, *ASKED)]
+    known = [path.name for path in (*PATHS, *ON_REQUEST)]
     unknown = [name for name in paths or () if name not in known]
     if unknown:
         raise ValueError(f"paths must be among {', '.join(known)}; got {unknown[0]!r}.")

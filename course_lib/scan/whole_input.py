@@ -10,7 +10,7 @@ from course_lib.calling import WEIGHTS
 from course_lib.tracing import WithoutDropout, drops_out, trace_run
 
 from .compare import SAME, UNTOUCHED, difference
-from .kernels import FlexCalls, Kernel, made_when_built
+from .kernels import FlexCalls, Kernel, attribute_built_too_late
 from .model import CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, future, judged, path
@@ -21,22 +21,22 @@ def one_pass(model: Model) -> Iterator[Outcome]:
     """Run it once; no output may depend on later tokens or on other samples, and a second run is equal."""
     before = model.plain_output
     if model.keeps_state > UNTOUCHED:
-        said = f"a second run with the same x and the same random numbers differs by {model.keeps_state:.2g}"
-        yield Outcome("one pass", "wrong", said, "stale-cache")
+        detail = f"a second run with the same x and the same random numbers differs by {model.keeps_state:.2g}"
+        yield Outcome("one pass", "wrong", detail, "stale-cache")
         return
     if model.is_random > UNTOUCHED:
-        said = f"two runs in evaluation differ by {model.is_random:.2g}"
+        detail = f"two runs in evaluation differ by {model.is_random:.2g}"
         trace, _ = trace_run(model.output, model.x)
-        yield Outcome("one pass", "wrong", said, "dropout-at-eval" if drops_out(trace) else "")
+        yield Outcome("one pass", "wrong", detail, "dropout-at-eval" if drops_out(trace) else "")
         return
     yield from future(model, "one pass", model.module, {}, "no-causal-mask")
     others = (slice(1, None),)
     context = None if model.context is None else model.changed(model.context, others)
     moved = model.on(model.changed(model.x, others), context).plain_output
-    apart = difference(before[:1], moved[:1])
-    if apart > UNTOUCHED:
-        yield Outcome("one pass", "wrong", f"a change of sample 1 changes the output of sample 0 by {apart:.2g}",
-                      "batch-mixed", apart=apart)  # fmt: skip
+    deviation = difference(before[:1], moved[:1])
+    if deviation > UNTOUCHED:
+        yield Outcome("one pass", "wrong", f"a change of sample 1 changes the output of sample 0 by {deviation:.2g}",
+                      "batch-mixed", deviation=deviation)  # fmt: skip
 
 
 @path("formula")
@@ -60,7 +60,7 @@ def _on(model: Model, name: str, kernel: Kernel) -> Iterator[Outcome]:
     try:
         yield from compare(model, name, *model.with_kernel(kernel))
     except CannotRun as error:
-        if missing := made_when_built(error.__cause__):
+        if missing := attribute_built_too_late(error.__cause__):
             raise NotOffered(f"its switch counts when it is built: `{missing}` is made for this path only") from error
         raise
 
@@ -86,7 +86,7 @@ def flex(model: Model) -> Iterator[Outcome]:
 @path("weights returned")
 def weights_returned(model: Model) -> Iterator[Outcome]:
     """Ask for the attention weights as well."""
-    name = model.offers(WEIGHTS)
+    name = model.argument_like(WEIGHTS)
     if name is None:
         raise NotOffered("it does not return weights")
     yield from compare(model, "weights returned", model.module, {name: True}, "mask-lost-on-option")
@@ -96,19 +96,22 @@ def weights_returned(model: Model) -> Iterator[Outcome]:
 def train_without_dropout(model: Model) -> Iterator[Outcome]:
     """Run in training mode with every dropout at 0."""
     module = model.copy()
-    for one in module.modules():
-        for name, value in vars(one).items():
+    for submodule in module.modules():
+        for name, value in vars(submodule).items():
             if isinstance(value, float) and "drop" in name:  # such as the probability that a layer is left out
-                setattr(one, name, 0.0)
+                setattr(submodule, name, 0.0)
     module.train()
     with WithoutDropout():
-        apart = difference(model.plain_output, model.output(model.x, module=module))
-    if apart < SAME:
-        yield Outcome("train, no dropout", "agrees", "it equals the run in evaluation", apart=apart)
+        deviation = difference(model.plain_output, model.output(model.x, module=module))
+    if deviation < SAME:
+        yield Outcome("train, no dropout", "agrees", "it equals the run in evaluation", deviation=deviation)
     else:
         # Routers of experts draw noise in training, and batch norms use the batch: no mistake of attention.
         yield Outcome(
-            "train, no dropout", "remark", f"it differs from the run in evaluation by {apart:.2g}", apart=apart
+            "train, no dropout",
+            "remark",
+            f"it differs from the run in evaluation by {deviation:.2g}",
+            deviation=deviation,
         )
 
 
@@ -119,17 +122,17 @@ def one_sample(model: Model) -> Iterator[Outcome]:
         model.x.split(1), [None] * len(model.x) if model.context is None else model.context.split(1), strict=True
     )
     alone = torch.cat([model.on(x, context).plain_output for x, context in pairs])
-    apart = difference(model.plain_output, alone)
-    yield judged("one sample", apart, "paths-differ")
+    deviation = difference(model.plain_output, alone)
+    yield judged("one sample", deviation, "paths-differ")
 
 
 @path("three samples")
 def three_samples(model: Model) -> Iterator[Outcome]:
     """Run three samples, of which the first two are those of the plain pass."""
 
-    def with_third(given: Tensor) -> Tensor:
-        return torch.cat([given[:2], model.changed(given[:1], (slice(None),))])
+    def with_third(tensor: Tensor) -> Tensor:
+        return torch.cat([tensor[:2], model.changed(tensor[:1], (slice(None),))])
 
     three = model.on(with_third(model.x), None if model.context is None else with_third(model.context))
-    apart = difference(model.plain_output[:2], three.plain_output[:2])
-    yield judged("three samples", apart, "paths-differ")
+    deviation = difference(model.plain_output[:2], three.plain_output[:2])
+    yield judged("three samples", deviation, "paths-differ")

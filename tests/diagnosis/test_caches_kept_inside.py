@@ -194,7 +194,7 @@ def test_or_it_is_in_the_headline_and_in_the_status_of_both(code, name):
     assert report.exit_status == 2
     scanned = scan(code, X, paths=["token by token", "attention"])
     assert scanned.exit_status == 2 and "1 not examined: attention" in scanned.verdict, scanned
-    assert scanned.outcomes[0].said == "none of its arguments acts as a cache"
+    assert scanned.outcomes[0].detail == "none of its arguments acts as a cache"
 
 
 @pytest.mark.parametrize(

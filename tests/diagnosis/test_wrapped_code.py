@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lib.diagnosis import diagnose
-from course_lib.scan.compare import place_of
+from course_lib.scan.compare import submodule_named
 
 LIBRARY = """
 import functools
@@ -81,5 +81,5 @@ def test_no_line_is_in_the_wrapper(attention, name):
 
 
 def test_the_place_of_a_module_is_that_of_its_own_forward(attention):
-    where = place_of("", attention("return x")).where
+    where = submodule_named("", attention("return x")).where
     assert str(where).startswith("wrapped_code.py:") and "renamed" in where.text

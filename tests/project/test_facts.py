@@ -12,7 +12,7 @@ COMPARING = (ast.In, ast.NotIn, ast.Eq, ast.NotEq)
 SEARCHING = {"search", "match", "fullmatch", "findall", "finditer"}
 # Where a text is only set: its last sign, its width, or whether it stands there already.
 SETTING = {
-    "course_lib/recording_page/naming.py": {"title"},  # the name of a tensor, which another name is compared with
+    "course_lib/recording_page/input_names.py": {"title"},  # the name of a tensor, which another name is compared with
     "course_lib/exercises/verdict.py": {"message"},
     "course_lib/pictures/charts/dot_table.py": {"title"},
     "course_lib/pictures/tensors/vectors.py": {"title"},

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from course_lib.recorder import record
 from course_lib.recording_page import sources
-from course_lib.recording_page.selected import WITH_INDICES
+from course_lib.recording_page.selection import WITH_INDICES
 from course_lib.recording_page.sources import sources_of
 from course_lib.recording_page.story import story_of
 
@@ -183,14 +183,14 @@ def test_each_number_whose_change_shows_in_a_norm_is_a_source(name):
 
 @pytest.mark.parametrize(
     ("rule", "name"),
-    [("selected", "topk"), ("scattered", "scatter"), ("moved", "gather"), ("elementwise", "max of two")],
+    [("selection", "topk"), ("scatter", "scatter"), ("movement", "gather"), ("elementwise", "max of two")],
 )
 def test_a_wrong_rule_is_found(monkeypatch, rule, name):
     def turned(*given):
         found = right(*given)
         return found and [table if table is None else table.roll(1, dims=-1) for table in found]
 
-    right = getattr(sources, rule)
+    right = getattr(sources, f"{rule}_sources")
     monkeypatch.setattr(sources, "RULES", tuple(turned if one is right else one for one in sources.RULES))
     with pytest.raises(AssertionError):
         test_sources_are_the_numbers_whose_change_shows(name)

@@ -54,10 +54,10 @@ def test_fused_and_written_out_tell_the_same(code, mask):
 
 def test_a_wrong_rule_is_found(monkeypatch):
     def turned(*given):
-        found = sources.fused(*given)
+        found = sources.fused_attention_sources(*given)
         return found and [table.roll(1, dims=-1) for table in found]
 
-    rules = [turned if rule is sources.fused else rule for rule in sources.RULES]
+    rules = [turned if rule is sources.fused_attention_sources else rule for rule in sources.RULES]
     monkeypatch.setattr(sources, "RULES", rules)
     assert told(written_out, VISIBLE) != told(fused, VISIBLE)
 

@@ -9,8 +9,8 @@ from torch import nn
 from course_lib.recorder import record
 from course_lib.recording_page import page_of
 from course_lib.recording_page.page import RULE
+from course_lib.recording_page.sentences import of_stage
 from course_lib.recording_page.story import story_of
-from course_lib.recording_page.words import of_stage
 
 from .paths import table_of
 

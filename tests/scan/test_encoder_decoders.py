@@ -92,7 +92,7 @@ def test_a_right_encoder_decoder_agrees_and_its_three_attentions_are_examined():
                      "three samples", "float32", "bfloat16", "attention"}  # fmt: skip
     (inside,) = [one for one in report.outcomes if one.path == "attention"]
     said = "2 attentions found, 2 examined: nothing wrong was found; of its encoder 1 attention examined"
-    assert inside.said == said
+    assert inside.detail == said
 
 
 class Short(Translator):
@@ -106,7 +106,7 @@ class Short(Translator):
 
 def test_the_encoder_is_examined_with_no_more_positions_than_x_has():
     (inside,) = scanned(kind=Short, paths=["attention"]).outcomes
-    assert inside.said.endswith("of its encoder 1 attention examined"), inside
+    assert inside.detail.endswith("of its encoder 1 attention examined"), inside
 
 
 class Block(nn.Module):
@@ -147,13 +147,13 @@ def test_the_decoders_second_block_is_not_taken_for_the_encoders():
     report = scanned(kind=Deep, paths=["attention"])
     (inside,) = report.outcomes
     assert inside.status == "agrees", inside
-    assert inside.said.startswith("4 attentions found, 4 examined: nothing wrong was found"), inside
+    assert inside.detail.startswith("4 attentions found, 4 examined: nothing wrong was found"), inside
 
 
 def test_an_encoder_that_fails_says_why():
     report = scan(Short(positions=8), IDS[:, :7], context=SOURCE[:, :7], paths=["attention"])
     inside = report.outcomes[0]
-    assert (inside.status, "IndexError" in inside.said) == ("not examined", True), inside
+    assert (inside.status, "IndexError" in inside.detail) == ("not examined", True), inside
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_mask_that_only_the_encoder_reads_is_not_cleared():
 
 def test_a_context_that_is_not_read_is_said():
     (outcome,) = scanned("no cross-attention", paths=["context read"]).outcomes
-    assert (outcome.status, outcome.said) == ("remark", "another context changes no output")
+    assert (outcome.status, outcome.detail) == ("remark", "another context changes no output")
 
 
 @pytest.mark.slow

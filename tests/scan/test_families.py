@@ -84,7 +84,7 @@ def test_ids_of_a_model_without_a_table_of_embeddings_are_not_examined_inside():
         ("one pass", "agrees"),
         ("attention", "not examined"),
     ]
-    assert "give it embeddings" in report.outcomes[-1].said
+    assert "give it embeddings" in report.outcomes[-1].detail
 
 
 def test_families_are_named_and_refused_in_words():

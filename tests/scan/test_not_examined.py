@@ -9,7 +9,7 @@ from torch import nn
 from course_lib.command import main
 from course_lib.diagnosis.attention_report import AttentionReport
 from course_lib.scan import scan
-from course_lib.scan.inside import _by_reason
+from course_lib.scan.attentions import _by_reason
 
 MODELS = """
 import torch

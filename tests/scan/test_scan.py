@@ -123,7 +123,7 @@ def test_all_paths_of_a_right_model_are_run_and_none_is_wrong():
 
 def test_a_switch_that_runs_no_flex_attention_is_not_run_by_name():
     (outcome,) = scanned("switch unread", paths=["flex"]).outcomes
-    assert (outcome.status, outcome.said) == ("not run", "its switch for flex_attention does not call it")
+    assert (outcome.status, outcome.detail) == ("not run", "its switch for flex_attention does not call it")
 
 
 class OfKernels(nn.Module):
@@ -146,14 +146,14 @@ class OfKernels(nn.Module):
 def test_flex_attention_is_chosen_by_a_word_or_a_flag(kernel, bad):
     (outcome,) = scan(OfKernels(kernel, bad), X, paths=["flex"]).outcomes
     assert outcome.status == ("wrong" if bad else "agrees"), outcome
-    assert ("earlier tokens" in outcome.said) == bad
+    assert ("earlier tokens" in outcome.detail) == bad
 
 
 @pytest.mark.parametrize("mistake", ["dropout", "state"])
 def test_what_differs_between_two_plain_passes_is_said_once(mistake):
     report = scanned(mistake)
     assert [one.path for one in report.wrong] == ["one pass"]
-    assert any("two plain passes already differ from each other" in one.said for one in report.outcomes)
+    assert any("two plain passes already differ from each other" in one.detail for one in report.outcomes)
 
 
 @pytest.mark.parametrize(("mistake", "status"), [("", "agrees"), ("compiled", "wrong")])

@@ -156,7 +156,7 @@ def test_a_cache_that_must_be_made_is_named_with_both_names_of_what_makes_it():
     torch.manual_seed(0)
     (outcome,) = scan(Checked(), X, paths=["token by token"]).outcomes
     assert outcome.status == "not examined"
-    assert outcome.said == "its cache `memory` must be made: give `make_cache`, on the command line `--cache`"
+    assert outcome.detail == "its cache `memory` must be made: give `make_cache`, on the command line `--cache`"
 
 
 class ComplexTable(nn.Module):

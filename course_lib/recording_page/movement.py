@@ -9,10 +9,10 @@ from torch import Tensor
 
 from course_lib.recorder import COPIES, Step
 
-from .calling import call_again, cells_by_element
 from .indexing import parts_of, read_by_index, read_by_mask, written_by
-from .shown import ShownTensor
-from .unread import is_like_another
+from .recorded_call import Table, call_again, cells_by_element
+from .shown_tensor import ShownTensor
+from .unread_inputs import is_like_another
 
 FIRST_LABEL = 2.0**40  # larger than any number that a call may put between the labels, as padding does
 WRITES = ("setitem", "copy_", "slice_scatter", "select_scatter", "diagonal_scatter", "index_put", "index_put_")
@@ -21,29 +21,29 @@ JOINED = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack",
 CHOOSING = ("getitem", "masked_select", "embedding", "index_select", "gather", "take", "take_along_dim", "index")
 
 
-def moved(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
+def movement_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
     """Return the sources of moved numbers, or None if the call computes new ones."""
     if step.effect not in ("view", "copy") and step.op not in (*WRITES, *TURNS) and step.op not in COPIES:
         return None
-    for one in inputs:
-        cells_by_element(result, one)  # raises for too many, before anything is run
+    for source in inputs:
+        cells_by_element(result, source)  # raises for too many, before anything is run
     data = _data(step, inputs)
     labels, first = [], FIRST_LABEL
     begins: dict[int, float] = {}
-    for i, (one, tensor) in enumerate(zip(inputs, step.call.tensors, strict=True)):
+    for i, (source, tensor) in enumerate(zip(inputs, step.call.tensors, strict=True)):
         if i not in data:
             labels.append(tensor.detach().cpu())
             continue
-        begins[i], numbers = first, torch.arange(one.numel, dtype=torch.float64) + first
-        first += one.numel
-        labels.append(_in_layout(numbers.view(one.shape), one))
+        begins[i], numbers = first, torch.arange(source.numel, dtype=torch.float64) + first
+        first += source.numel
+        labels.append(_in_layout(numbers.view(source.shape), source))
     if step.op.startswith("index_put") and (step.call.kwargs.get("accumulate") or len(step.call.args) > 3):
         return None
     came = call_again(step, labels).flatten()[result.cells]
-    found: list[Tensor | None] = [_of_input(came, begins.get(i), result, one) for i, one in enumerate(inputs)]
+    tables: list[Table] = [_of_input(came, begins.get(i), result, source) for i, source in enumerate(inputs)]
     if len(data) < len(inputs):
-        _add_choices(step, result, inputs, labels, came, data, found)
-    return found
+        _add_choices(step, result, inputs, labels, came, data, tables)
+    return tables
 
 
 def _data(step: Step, inputs: Sequence[ShownTensor]) -> set[int]:
@@ -56,7 +56,7 @@ def _data(step: Step, inputs: Sequence[ShownTensor]) -> set[int]:
         value = step.call.args[2] if step.op in ("setitem", "index_put", "index_put_") else args[-1]
         return {0} | ({of[id(value)]} if isinstance(value, Tensor) else set())
     if step.op == "embedding":  # the words' numbers choose rows of the weights
-        return {i for i, one in enumerate(inputs) if one.dtype.is_floating_point}
+        return {i for i, source in enumerate(inputs) if source.dtype.is_floating_point}
     return {0}
 
 
@@ -67,26 +67,26 @@ def _add_choices(
     labels: Sequence[Tensor],
     came: Tensor,
     data: set[int],
-    found: list[Tensor | None],
+    tables: list[Table],
 ) -> None:
     """Add the numbers that decide which number is read or where it is written; None for an input of another kind."""
     if step.op in ("setitem", "index_put", "index_put_"):
         for i, table in written_by(result, inputs, step.call.tensors, step.call.args[1]).items():
-            found[i] = table
+            tables[i] = table
         return
     if step.op not in CHOOSING:
         for i in set(range(len(inputs))) - data:
-            found[i] = found[i] if is_like_another(step.op) or step.op in WRITES else None
+            tables[i] = tables[i] if is_like_another(step.op) or step.op in WRITES else None
         return
     for i in set(range(len(inputs))) - data:
         if labels[i].dtype == torch.bool:
-            found[i] = _of_mask(step, result, inputs, came, i)
+            tables[i] = _of_mask(step, result, inputs, came, i)
             continue
 
         def read(index: Tensor, i: int = i) -> Tensor:
             return call_again(step, [*labels[:i], index, *labels[i + 1 :]]).flatten()[result.cells]
 
-        found[i] = read_by_index(result, inputs[i], labels[i], read)
+        tables[i] = read_by_index(result, inputs[i], labels[i], read)
 
 
 def _of_mask(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor], came: Tensor, i: int) -> Tensor | None:
@@ -102,18 +102,18 @@ def _of_mask(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor], cam
     return read_by_mask(result, inputs[i], numbers.flatten()[(came - FIRST_LABEL).long()])
 
 
-def _in_layout(labels: Tensor, one: ShownTensor) -> Tensor:
+def _in_layout(labels: Tensor, source: ShownTensor) -> Tensor:
     """Give labels the strides of the tensor, which decide whether view works."""
-    if any(stride == 0 for stride, size in zip(one.stride, one.shape, strict=True) if size > 1):
+    if any(stride == 0 for stride, size in zip(source.stride, source.shape, strict=True) if size > 1):
         return labels
-    return torch.empty_strided(one.shape, one.stride, dtype=labels.dtype).copy_(labels)
+    return torch.empty_strided(source.shape, source.stride, dtype=labels.dtype).copy_(labels)
 
 
-def _of_input(came: Tensor, begin: float | None, result: ShownTensor, one: ShownTensor) -> Tensor:
-    found = cells_by_element(result, one)
+def _of_input(came: Tensor, begin: float | None, result: ShownTensor, source: ShownTensor) -> Tensor:
+    table = cells_by_element(result, source)
     if begin is None:  # places, such as the indices in x[places]
-        return found
-    inside = (came >= begin) & (came < begin + one.numel)
+        return table
+    inside = (came >= begin) & (came < begin + source.numel)
     cells = inside.nonzero().flatten()
-    found[cells, (came[cells] - begin).long()] = True
-    return found
+    table[cells, (came[cells] - begin).long()] = True
+    return table

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from course_lib.recorder import Step
 
-from .calling import cells_by_element
-from .shown import ShownTensor
+from .recorded_call import Table, cells_by_element
+from .shown_tensor import ShownTensor
 
 BY_ELEMENT = ("scatter", "scatter_add", "scatter_reduce")  # the index has a number for each number that is written
 BY_SLICE = ("index_add", "index_copy", "index_fill", "index_reduce")  # the index has one for each slice
@@ -19,7 +19,7 @@ NAMES = ("input", "dim", "index", "src")
 OTHER_NAMES = {"self": "input", "value": "src", "source": "src", "tensor": "src"}
 
 
-def scattered(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
+def scatter_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
     """Return the sources of scattered numbers, or None if the operation is another one.
 
     Any index could have named a number's place: all of them count as sources, except those of other rows in a scatter.
@@ -28,22 +28,24 @@ def scattered(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) ->
     if op not in BY_ELEMENT + BY_SLICE:
         return None
     named = {OTHER_NAMES.get(name, name): value for name, value in step.call.kwargs.items()}
-    given = dict(zip(NAMES, step.call.args, strict=False)) | named
-    base, index, axis = given["input"], given["index"].detach().cpu(), given["dim"]
+    arguments = dict(zip(NAMES, step.call.args, strict=False)) | named
+    base, index, axis = arguments["input"], arguments["index"].detach().cpu(), arguments["dim"]
     axis %= max(base.dim(), 1)
     places, numbers = _written(op, tuple(base.shape), axis, index)
     adds = op in ADDING or "reduce" in step.call.kwargs
     of = {id(tensor): i for i, tensor in enumerate(step.call.tensors)}
-    found = {i: cells_by_element(result, one) for i, one in enumerate(inputs)}
-    own = found[of[id(base)]]
-    own[torch.arange(len(own)), result.cells] = True
+    tables = {i: cells_by_element(result, source) for i, source in enumerate(inputs)}
+    table = tables[of[id(base)]]
+    table[torch.arange(len(table)), result.cells] = True
     if not adds or step.call.kwargs.get("include_self") is False:
-        own[:, places.flatten()] = False
-    src = given.get("src")
+        table[:, places.flatten()] = False
+    src = arguments.get("src")
     if isinstance(src, Tensor):
-        found[of[id(src)]] |= _sources(result, src, places, found[of[id(src)]], adds=adds)
-    found[of[id(given["index"])]] |= _indices(result, base, index, axis, numbers, found[of[id(given["index"])]])
-    return [found[i] for i in range(len(inputs))]
+        tables[of[id(src)]] |= _sources(result, src, places, tables[of[id(src)]], adds=adds)
+    tables[of[id(arguments["index"])]] |= _indices(
+        result, base, index, axis, numbers, tables[of[id(arguments["index"])]]
+    )
+    return [tables[i] for i in range(len(inputs))]
 
 
 def _written(op: str, shape: tuple[int, ...], axis: int, index: Tensor) -> tuple[Tensor, bool]:
@@ -62,13 +64,13 @@ def _sources(result: ShownTensor, src: Tensor, places: Tensor, like: Tensor, *, 
     cell_of = torch.full((result.numel,), -1)
     cell_of[result.cells] = torch.arange(len(like))
     cells, numbers = cell_of[places.flatten()], numbers.flatten()
-    found, shown = torch.zeros_like(like), cells >= 0
+    table, shown = torch.zeros_like(like), cells >= 0
     if adds:
-        found[cells[shown], numbers[shown]] = True
-        return found
+        table[cells[shown], numbers[shown]] = True
+        return table
     last = dict(zip(cells[shown].tolist(), numbers[shown].tolist(), strict=True))
-    found[list(last), list(last.values())] = True
-    return found
+    table[list(last), list(last.values())] = True
+    return table
 
 
 def _indices(result: ShownTensor, base: Tensor, index: Tensor, axis: int, by_row: bool, like: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from course_lib.diagnosis import (
 )
 from course_lib.wording import counted, listed
 
-from .compare import Place
+from .compare import Submodule
 from .model import CannotRun, Model, first_output
 from .outcome import Outcome
 from .path import path
@@ -36,7 +36,7 @@ def attention(model: Model) -> Iterator[Outcome]:
     report = _report_on(model, model.x[:, :NUM_TOKENS], causal=model.causal, call=_call_with_x(model))
     if not all(finding.examined for finding in report.findings):
         raise CannotRun(report.findings[0].evidence)
-    missing = [one for one in report.attentions if one.missing]
+    missing = [layer for layer in report.attentions if layer.missing]
     if missing:
         unseen = _by_reason(missing)
         count = f"{len(missing)} of {counted(len(report.attentions), 'attention')}"
@@ -46,31 +46,31 @@ def attention(model: Model) -> Iterator[Outcome]:
         kinds = listed(sorted(set(model.recurrent.values())))
         reason = "a layer of this name carries a state instead of comparing tokens"
         yield Outcome("attention", "not examined", f"{kinds}, because {reason}")
-    yield from (_outcome(one, model) for one in report.findings if one not in of_states)
+    yield from (_outcome(finding, model) for finding in report.findings if finding not in of_states)
     of_encoder: list[AttentionReport] = []
     if model.context is not None:
         try:
             of_encoder = _of_encoder(model, report)
         except CannotRun as error:
             yield Outcome("attention", "not examined", f"those of its encoder: {error}")
-    yield from (_outcome(one, model) for one in said_once(of_encoder))
-    if not model.has_pieces:
+    yield from (_outcome(finding, model) for finding in said_once(of_encoder))
+    if not model.takes_chunks:
         yield from (Outcome("attention", "not examined", f"{name}: {why}") for name, why in report.not_run)
     if (report.findings or missing) and report.not_judged:
         yield Outcome("attention", "agrees", NOT_JUDGED, not_judged=True)
-    if not report.findings and not missing and all(one.ok for one in of_encoder):
+    if not report.findings and not missing and all(layer.ok for layer in of_encoder):
         more = f"; of its encoder {counted(len(of_encoder), 'attention')} examined" if of_encoder else ""
         verdict = replace(report, not_run=()).verdict
         yield Outcome("attention", "agrees", f"{verdict.removesuffix('.')}{more}", not_judged=bool(report.not_judged))
 
 
-def _report_on(model: Model, given: Tensor, *, causal: bool, call: Callable[..., Any] | None) -> Report:
+def _report_on(model: Model, x: Tensor, *, causal: bool, call: Callable[..., Any] | None) -> Report:
     try:
-        report = diagnose(model.module, given, causal=causal, call=call, **model.meant)
+        report = diagnose(model.module, x, causal=causal, call=call, **model.meant)
     except TypeError as error:  # ids for a model without a table of embeddings
         raise CannotRun(str(error)) from error
     # Those of an encoder are examined with the context as x.
-    reached = (one for one in report.attentions if model.context is None or one.missing != WITHOUT_X)
+    reached = (layer for layer in report.attentions if model.context is None or layer.missing != WITHOUT_X)
     return replace(report, attentions=tuple(reached))
 
 
@@ -96,20 +96,22 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
         raise CannotRun("it takes sound or spectra instead of tokens")
     x = torch.cat([model.x, model.x], dim=1)[:, : max(model.x.shape[1], MOST_TRIED + 1)]  # no context is as long
 
-    def run(module: nn.Module, given: Tensor) -> Tensor:
-        tokens = x[torch.arange(len(given)) % len(x)].to(given.device)
-        return first_output(model.on(tokens, given).run(module, tokens), tokens)
+    def run(module: nn.Module, encoder_input: Tensor) -> Tensor:
+        tokens = x[torch.arange(len(encoder_input)) % len(x)].to(encoder_input.device)
+        return first_output(model.on(tokens, encoder_input).run(module, tokens), tokens)
 
-    found = _report_on(model, context[:, :NUM_TOKENS], causal=False, call=run)
-    known = {one.name for one in report.attentions}
-    examined = [one for one in found.attentions if not one.missing and one.name not in known]
-    placed = [one for one in examined if one.where]
-    if placed:  # one without a module of its own may be the decoder's, of which causal=False is not true
-        examined = [one for one in examined if one in placed or any(finding.mistake for finding in one.findings)]
-    has_one = any(name.rpartition(".")[2].startswith("enc") for name, _ in model.module.named_modules())
-    if has_one and not examined:
-        reasons = [one.missing for one in found.attentions if one.missing]
-        reasons += [one.evidence for one in found.findings if not one.examined]
+    encoder_report = _report_on(model, context[:, :NUM_TOKENS], causal=False, call=run)
+    known = {layer.name for layer in report.attentions}
+    examined = [layer for layer in encoder_report.attentions if not layer.missing and layer.name not in known]
+    located = [layer for layer in examined if layer.where]
+    if located:  # one without a module of its own may be the decoder's, of which causal=False is not true
+        examined = [
+            layer for layer in examined if layer in located or any(finding.mistake for finding in layer.findings)
+        ]
+    has_encoder = any(name.rpartition(".")[2].startswith("enc") for name, _ in model.module.named_modules())
+    if has_encoder and not examined:
+        reasons = [layer.missing for layer in encoder_report.attentions if layer.missing]
+        reasons += [finding.evidence for finding in encoder_report.findings if not finding.examined]
         raise CannotRun(reasons[0] if reasons else "none of them is found")
     return examined
 
@@ -119,14 +121,14 @@ def _outcome(finding: Finding, model: Model) -> Outcome:
     # Published models mean a scale of their own; what has no name is mostly a window.
     may_be_meant = model.is_pretrained and (not finding.mistake or finding.origin.step is Step.SCALE)
     may_be_meant = may_be_meant or (finding.kind is Kind.MORE_HIDDEN and model.meant.get("window") is None)
-    said = finding.evidence
+    detail = finding.evidence
     if may_be_meant and finding.mistake:
         at = f" at {finding.where}" if finding.where else ""
-        said += f"; if that is not meant, it is [{finding.mistake}]{at}"
-    place = Place("", "", finding.where) if finding.where else None  # type: ignore[arg-type]
+        detail += f"; if that is not meant, it is [{finding.mistake}]{at}"
+    submodule = Submodule("", "", finding.where) if finding.where else None  # type: ignore[arg-type]
     status = "remark" if may_be_meant else "wrong"
     drawn_nowhere = replace(finding, draw=None)  # what draws holds the run, which no other process can be given
-    return Outcome("attention", status, said, finding.mistake or "", place, finding=drawn_nowhere)
+    return Outcome("attention", status, detail, finding.mistake or "", submodule, finding=drawn_nowhere)
 
 
 def _of_states(model: Model, report: Report) -> list[Finding]:
@@ -134,16 +136,16 @@ def _of_states(model: Model, report: Report) -> list[Finding]:
     if not model.recurrent:
         return []
     states = tuple(f"{name}." for name in model.recurrent)
-    attending = [one for one in report.attentions if not f"{one.name}.".startswith(states)]
-    known = {(finding.mistake, finding.where) for one in attending for finding in one.findings}
+    attending = [layer for layer in report.attentions if not f"{layer.name}.".startswith(states)]
+    known = {(finding.mistake, finding.where) for layer in attending for finding in layer.findings}
     return [finding for finding in report.findings if (finding.mistake, finding.where) not in known]
 
 
 def _by_reason(missing: list[AttentionReport]) -> str:
     """Return the names of the attentions that were not examined, with each reason once."""
     names: dict[str, list[str]] = {}
-    for one in missing:
-        names.setdefault(one.missing, []).append(one.name)
+    for layer in missing:
+        names.setdefault(layer.missing, []).append(layer.name)
     return "; ".join(
         f"{some[0]}{f' and {len(some) - 1} more' if len(some) > 1 else ''}, because {reason}"
         for reason, some in names.items()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from course_lib.recorder import Step
 
-from .shown import ShownTensor
+from .shown_tensor import ShownTensor
 
 
 def names_of_inputs(step: Step, inputs: Sequence[ShownTensor], steps: Sequence[Step]) -> list[str]:
@@ -19,16 +19,16 @@ def names_of_inputs(step: Step, inputs: Sequence[ShownTensor], steps: Sequence[S
         steps: all steps of the run.
     """
     in_line = dict(_in_line(step))
-    titles = [one.title for one in inputs]
+    titles = [source.title for source in inputs]
     names = []
-    for number, one in enumerate(inputs):
-        name = in_line.get(number, one.title)
-        if one.made >= 0 and steps[one.made].written:
-            names.append(f"`{one.title}` (as step {one.key} left it)")
-        elif name != one.title and not _is_inside(step, one, steps):
-            names.append(f"`{name}` (the tensor `{one.title}`)")
+    for number, source in enumerate(inputs):
+        name = in_line.get(number, source.title)
+        if source.step_number >= 0 and steps[source.step_number].written:
+            names.append(f"`{source.title}` (as step {source.key} left it)")
+        elif name != source.title and not _is_inside(step, source, steps):
+            names.append(f"`{name}` (the tensor `{source.title}`)")
         else:
-            names.append(f"`{one.title}`" + (_place(one) if titles.count(one.title) > 1 else ""))
+            names.append(f"`{source.title}`" + (_origin(source) if titles.count(source.title) > 1 else ""))
     return names
 
 
@@ -44,9 +44,9 @@ def _in_line(step: Step) -> Iterator[tuple[int, str]]:
                 if isinstance(side, ast.Name):
                     yield number, side.id
     elif isinstance(expression, ast.Call) and len(expression.args) == 1 and not expression.keywords:
-        given = expression.args[0]
-        if isinstance(given, ast.Name) and not _is_method(step, expression.func):
-            yield 0, given.id
+        argument = expression.args[0]
+        if isinstance(argument, ast.Name) and not _is_method(step, expression.func):
+            yield 0, argument.id
 
 
 def _is_method(step: Step, called: ast.expr) -> bool:
@@ -55,13 +55,13 @@ def _is_method(step: Step, called: ast.expr) -> bool:
     return named == step.op and getattr(Tensor, named, None) is step.call.func
 
 
-def _is_inside(step: Step, one: ShownTensor, steps: Sequence[Step]) -> bool:
+def _is_inside(step: Step, tensor: ShownTensor, steps: Sequence[Step]) -> bool:
     """Return whether another step of the same call made the tensor, such as one within a module of PyTorch."""
-    if one.made < 0:
+    if tensor.step_number < 0:
         return False
-    maker = steps[one.made].call
+    maker = steps[tensor.step_number].call
     return maker.code is step.call.code and maker.instruction == step.call.instruction
 
 
-def _place(one: ShownTensor) -> str:
-    return f" (step {one.key})" if one.made >= 0 else " (before the run)"
+def _origin(tensor: ShownTensor) -> str:
+    return f" (step {tensor.key})" if tensor.step_number >= 0 else " (before the run)"

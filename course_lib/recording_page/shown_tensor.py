@@ -14,7 +14,7 @@ from torch import Tensor
 from course_lib.pictures import number_text
 
 MOST_CELLS = 12_000  # on one page
-MOST_OF_ONE = 512  # cells of one tensor; of a larger one a window is shown
+MOST_OF_TENSOR = 512  # cells of one tensor; of a larger one a window is shown
 FEWEST = 16
 Owner = tuple[int | None, int | None]  # token and head
 ROWS, COLUMNS, TABLES = 6, 8, 2  # of a window
@@ -50,7 +50,7 @@ class ShownTensor:
     tensor: Tensor = field(repr=False)
     value: Tensor = field(repr=False)
     axes: tuple[str, ...] = ()
-    most: int = MOST_OF_ONE
+    most: int = MOST_OF_TENSOR
     true_hides: bool = False
     overwritten: int | None = None
     writers: tuple[int, ...] = ()
@@ -134,7 +134,7 @@ class ShownTensor:
         if self.meant is None or not self.sizes:
             return []
         ours, theirs = self.rows_of_owners, self.meant.rows_of_owners
-        return [one != other for one, other in zip(ours, theirs, strict=True)]
+        return [owner != other for owner, other in zip(ours, theirs, strict=True)]
 
     @property
     def rows_of_owners(self) -> list[Sequence[Owner]]:
@@ -142,7 +142,7 @@ class ShownTensor:
         return [self.owners[first : first + self.sizes[-1]] for first in range(0, len(self.owners), self.sizes[-1])]
 
     @property
-    def made(self) -> int:
+    def step_number(self) -> int:
         """The number of the step that made it; -1 if it existed before the run."""
         return -1 if self.key.startswith("in") else int(self.key)
 
@@ -158,7 +158,7 @@ class ShownTensor:
 
 def most_cells(tensors: int) -> int:
     """Return the most cells of one tensor on a page of so many tensors."""
-    return max(FEWEST, min(MOST_OF_ONE, MOST_CELLS // max(tensors, 1)))
+    return max(FEWEST, min(MOST_OF_TENSOR, MOST_CELLS // max(tensors, 1)))
 
 
 def _text(value: complex | float | int | bool, decimals: bool) -> str:

@@ -11,9 +11,10 @@ from torch import Tensor
 from course_lib.recorder import Step
 from course_lib.tracing import map_instances, tensors_in
 
-from .shown import ShownTensor
+from .shown_tensor import ShownTensor
 
 MOST_PAIRS = 2**25  # (number of a result, number of an input)
+Table = Tensor | None  # (cell of a result, element of an input) as booleans; None: each cell may depend on all
 
 
 def call_again(step: Step, instead: Sequence[Tensor]) -> Tensor:
@@ -34,8 +35,8 @@ def call_again(step: Step, instead: Sequence[Tensor]) -> Tensor:
     return result
 
 
-def cells_by_element(result: ShownTensor, one: ShownTensor, *, filled: bool = False) -> Tensor:
+def cells_by_element(result: ShownTensor, source: ShownTensor, *, filled: bool = False) -> Tensor:
     """Return booleans for (cell of the result, element of an input)."""
-    if len(result.cells) * max(one.numel, 1) > MOST_PAIRS:
+    if len(result.cells) * max(source.numel, 1) > MOST_PAIRS:
         raise ValueError("too many pairs")
-    return torch.full((len(result.cells), one.numel), filled)
+    return torch.full((len(result.cells), source.numel), filled)

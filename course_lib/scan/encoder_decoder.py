@@ -21,12 +21,12 @@ def names_of_sides(module: nn.Module, *, pretrained: bool) -> tuple[str, str]:
     """
     if pretrained:
         return "decoder_input_ids", str(module.main_input_name)  # type: ignore[attr-defined]
-    names = [one.name for one in parameters_of(module) if one.kind is one.POSITIONAL_OR_KEYWORD]
+    names = [parameter.name for parameter in parameters_of(module) if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
     if len(names) < 2:
         raise ValueError(f"{type(module).__name__} takes no context besides x: give no context, or say how with call.")
-    own = next((name for name in names[:2] if OF_DECODER.search(name)), None)
-    if own is not None:
-        return own, next(name for name in names[:2] if name != own)
+    of_decoder = next((name for name in names[:2] if OF_DECODER.search(name)), None)
+    if of_decoder is not None:
+        return of_decoder, next(name for name in names[:2] if name != of_decoder)
     context = next((name for name in names if OF_CONTEXT.search(name) and "mask" not in name), names[1])
     return next(name for name in names if name != context), context
 
@@ -36,7 +36,7 @@ def masks_of_sides(names: list[str]) -> tuple[list[str], list[str]]:
 
     A name that tells of neither is the context's where another is the decoder's, as `attention_mask` in transformers.
     """
-    own = [name for name in names if OF_DECODER.search(name)]
-    told = [name for name in names if OF_CONTEXT.search(name) and name not in own]
-    neutral = [name for name in names if name not in own and name not in told]
-    return (own, [*neutral, *told]) if own else (neutral, told)
+    of_decoder = [name for name in names if OF_DECODER.search(name)]
+    of_context = [name for name in names if OF_CONTEXT.search(name) and name not in of_decoder]
+    neutral = [name for name in names if name not in of_decoder and name not in of_context]
+    return (of_decoder, [*neutral, *of_context]) if of_decoder else (neutral, of_context)

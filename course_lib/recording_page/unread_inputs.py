@@ -10,7 +10,7 @@ from course_lib.tracing import tensors_in
 MAKING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_", "trunc_normal_")
 
 
-def unread(step: Step) -> list[Tensor]:
+def unread_inputs(step: Step) -> list[Tensor]:
     """Return the tensors of a call of which its result holds no number, whatever their numbers are.
 
     Calls that make new numbers read none of their first tensor, those that change shape or type as another tensor has
@@ -22,7 +22,7 @@ def unread(step: Step) -> list[Tensor]:
     others = [*tensors_in((args, named))]
     read = [] if is_making(step.op) else [first]
     read += [] if is_like_another(step.op) else others
-    return [one for one in step.call.tensors if one is out or not _holds(read, one)]
+    return [tensor for tensor in step.call.tensors if tensor is out or not _holds(read, tensor)]
 
 
 def is_making(op: str) -> bool:
@@ -35,5 +35,5 @@ def is_like_another(op: str) -> bool:
     return op in TO_TYPE or op.removesuffix("_").endswith("_as")
 
 
-def _holds(read: list, one: Tensor) -> bool:
-    return any(one is other for other in tensors_in(read))
+def _holds(read: list, tensor: Tensor) -> bool:
+    return any(tensor is other for other in tensors_in(read))

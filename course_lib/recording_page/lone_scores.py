@@ -10,7 +10,7 @@ from torch import Tensor
 from .gradients import CONTRACTIONS
 from .masks import adds_to_hide
 from .memory import Table, joined
-from .shown import ShownTensor
+from .shown_tensor import ShownTensor
 
 Read = Sequence[tuple[ShownTensor, Table]]  # what a step read, and the sources of its result in it
 
@@ -35,13 +35,13 @@ def without_lone_scores(
         trace: returns which tensors held those scores.
         past: key of each tensor that the run made before -> the operation, and what it read.
     """
-    own = torch.zeros_like(table)
-    own[lone.nonzero().flatten(), result.cells[lone]] = True
+    lone_score = torch.zeros_like(table)
+    lone_score[lone.nonzero().flatten(), result.cells[lone]] = True
     try:
-        masks = _masks_behind(trace(own), past)
+        masks = _masks_behind(trace(lone_score), past)
     except NotFollowed:
         return trace(table)
-    return joined([*trace(table & ~own), *masks])
+    return joined([*trace(table & ~lone_score), *masks])
 
 
 def _masks_behind(read: Read, past: dict[str, tuple[str, Read]]) -> Read:
@@ -50,33 +50,33 @@ def _masks_behind(read: Read, past: dict[str, tuple[str, Read]]) -> Read:
     These are all truth values and indices, and the numbers of masks that are added. What is behind a product changes a
     score, and does not hide it.
     """
-    found: list[tuple[ShownTensor, Table]] = []
+    masks: list[tuple[ShownTensor, Table]] = []
     waiting = list(read)
     while waiting:
-        one, table = waiting.pop()
+        tensor, table = waiting.pop()
         if table is None:
             raise NotFollowed
-        op, before = past.get(one.key, ("", ()))
-        if not one.dtype.is_floating_point:
-            found.append((one, table))
+        op, before = past.get(tensor.key, ("", ()))
+        if not tensor.dtype.is_floating_point:
+            masks.append((tensor, table))
         elif op not in CONTRACTIONS:
-            behind = [(other, _through(one, table, inner)) for other, inner in before]
-            ends = table & ~_read_on(one, before)
-            found += [(one, ends)] if adds_to_hide(one) and bool(ends.any()) else []
+            behind = [(other, _through(tensor, table, inner)) for other, inner in before]
+            ends = table & ~_read_on(tensor, before)
+            masks += [(tensor, ends)] if adds_to_hide(tensor) and bool(ends.any()) else []
             waiting += [(other, inner) for other, inner in behind if bool(inner.any())]
-    return found
+    return masks
 
 
-def _read_on(one: ShownTensor, before: Read) -> Tensor:
+def _read_on(tensor: ShownTensor, before: Read) -> Tensor:
     """Return which numbers of a tensor came from others."""
-    came = torch.zeros(one.numel, dtype=torch.bool)
+    came = torch.zeros(tensor.numel, dtype=torch.bool)
     for _, inner in before:
         came |= torch.ones_like(came) if inner is None else inner.any(1)
     return came
 
 
-def _through(one: ShownTensor, table: Tensor, inner: Table) -> Tensor:
+def _through(tensor: ShownTensor, table: Tensor, inner: Table) -> Tensor:
     """Return which numbers of what a step read decide on each cell, given which numbers of its result do."""
-    if inner is None or not one.is_whole:
+    if inner is None or not tensor.is_whole:
         raise NotFollowed
     return (table.float() @ inner.float()) > 0

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from course_lib.recorder import Step
 
-from .calling import cells_by_element
-from .shown import ShownTensor
+from .recorded_call import Table, cells_by_element
+from .shown_tensor import ShownTensor
 
 OP = "scaled_dot_product_attention"
 NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
-def fused(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
+def fused_attention_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
     """Return the sources of fused attention, or None if the operation is another one.
 
     A context reads its query, the visible keys and their values, and its row of the mask, hidden numbers included. The
@@ -24,28 +24,28 @@ def fused(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> lis
     """
     if step.op != OP:
         return None
-    given = dict(zip(NAMES, step.call.args, strict=False)) | step.call.kwargs
-    query, key, value, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
-    of = {id(tensor): one for tensor, one in zip(step.call.tensors, inputs, strict=True)}
+    arguments = dict(zip(NAMES, step.call.args, strict=False)) | step.call.kwargs
+    query, key, value, mask = arguments["query"], arguments["key"], arguments["value"], arguments.get("attn_mask")
+    of = {id(tensor): source for tensor, source in zip(step.call.tensors, inputs, strict=True)}
     if mask is not None and of[id(mask)].is_overwritten_after(step.number):
         return None  # what it hid then is not known any more
-    visible = visible_keys(query, key, mask, causal=bool(given.get("is_causal")))
+    visible = visible_keys(query, key, mask, causal=bool(arguments.get("is_causal")))
     shape = visible.shape[:-1]  # (..., query)
     row = torch.arange(shape.numel()).view(shape)[..., None].expand(result.shape).flatten()[result.cells]
     column = result.cells % result.shape[-1]
     row = torch.unravel_index(row, shape)
     visible = visible[row]  # (cell, key)
     compared = visible & (visible.sum(1, keepdim=True) > 1)
-    found: dict[int, Tensor] = {}
+    tables: dict[int, Tensor] = {}
     for tensor, name in ((query, "query"), (key, "key"), (value, "value"), (mask, "mask")):
         if tensor is None:
             continue
-        i = next(i for i, one in enumerate(step.call.tensors) if one is tensor)
+        i = next(i for i, other in enumerate(step.call.tensors) if other is tensor)
         table = cells_by_element(result, inputs[i])
         numbers = _of_queries(torch.arange(tensor.numel()).view(tensor.shape), shape, name)
         table |= _marked(table, numbers[row], visible if name in ("value", "mask") else compared, column, name)
-        found[i] = found[i] | table if i in found else table
-    return [found.get(i) for i in range(len(inputs))]
+        tables[i] = tables[i] | table if i in tables else table
+    return [tables.get(i) for i in range(len(inputs))]
 
 
 def visible_keys(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
