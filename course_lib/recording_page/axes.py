@@ -76,7 +76,7 @@ def _names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]
 
 
 def _of_written(shape: Sequence[int], names: Names, value_shape: Sequence[int], of_value: Names) -> Names:
-    """Name a tensor without names after what is written to it, if that is longer or shorter along one axis at most."""
+    """Name the axes of an unnamed tensor after the value written to it, unless two or more of their sizes differ."""
     if any(names) or len(shape) != len(value_shape) or len(shape) < 2:
         return names
     others = sum(size != other for size, other in zip(shape, value_shape, strict=True))
@@ -116,7 +116,7 @@ def _renamed(parts: Sequence[Part], old: str, new: str) -> str:
 
 
 def _of_einsum(step: Step, inputs: Sequence[Names]) -> Names:
-    """Name each letter of the result as the input that has it does; two axes of tokens are queries and keys."""
+    """Give each letter of the output the name that it has in an input; two token axes become query and key."""
     equation = step.call.args[0] if step.call.args else None
     if not isinstance(equation, str) or "->" not in equation or "." in equation:
         return ("",) * len(step.shape)
@@ -134,7 +134,7 @@ def _of_einsum(step: Step, inputs: Sequence[Names]) -> Names:
 
 
 def _followed(step: Step, shape: Sequence[int], names: Names) -> Names | None:
-    """Follow each axis through a call that only changes strides, by strides that name it; None if that fails."""
+    """Follow each axis through a call that only changes strides, by giving each axis a stride of its own."""
     known = dict(zip(STRIDES, names, strict=False))
     marker = torch.empty_strided(tuple(shape), STRIDES[: len(shape)], device="meta")
     first = step.call.tensors[0]

@@ -59,7 +59,7 @@ def is_elementwise(op: str) -> bool:
 
 
 def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:
-    """Return which numbers of an input are read, for the inputs that are read in part."""
+    """Return which numbers of an input are read, for each input that is read only in part."""
     tensors = step.call.tensors
     if op in ("tril", "triu"):
         diagonal = step.call.kwargs.get("diagonal", step.call.args[1] if len(step.call.args) > 1 else 0)
@@ -92,7 +92,7 @@ def _of_where(step: Step) -> dict[int, Tensor]:
 
 
 def _not_hidden(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:
-    """Return which numbers the other number does not hide: a factor of 0 does, and so does a mask that is added."""
+    """Return which numbers the other operand leaves visible: a factor of 0 hides them, and so does an additive mask."""
     values = [tensor.detach().cpu() for tensor in step.call.tensors]
     known = [not source.is_overwritten_after(step.number) for source in inputs]
     if any(value.is_complex() for value in values):

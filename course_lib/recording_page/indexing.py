@@ -99,7 +99,7 @@ def _axes_of(part: Any) -> int:
 
 
 def _widest(key: Any) -> Any:
-    """Return the key with each mask and each index replaced by all that it could name."""
+    """Replace each mask and index in the key by everything that it could select."""
     parts: list[Any] = []
     for part in key if isinstance(key, tuple) else (key,):
         chosen = isinstance(part, (Tensor, list))
@@ -108,7 +108,7 @@ def _widest(key: Any) -> Any:
 
 
 def _of_indices(indices: Sequence[Part], shape: tuple[int, ...], coordinates: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield for each index tensor which numbers of it could name each cell, given where the others point."""
+    """Yield, for each index tensor, which of its numbers could select each cell, given where the others point."""
     if not indices:
         return
     broad = torch.broadcast_shapes(*(part.shape for _, part in indices))

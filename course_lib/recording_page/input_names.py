@@ -33,7 +33,7 @@ def names_of_inputs(step: Step, inputs: Sequence[ShownTensor], steps: Sequence[S
 
 
 def _in_line(step: Step) -> Iterator[tuple[int, str]]:
-    """Yield the number of an input and its name in the line, where the line tells it."""
+    """Yield the position of an input and the name that the source line gives it."""
     try:
         expression = ast.parse(step.code.lstrip("."), mode="eval").body
     except SyntaxError:
@@ -56,7 +56,7 @@ def _is_method(step: Step, called: ast.expr) -> bool:
 
 
 def _is_inside(step: Step, tensor: ShownTensor, steps: Sequence[Step]) -> bool:
-    """Return whether another step of the same call made the tensor, such as one within a module of PyTorch."""
+    """Whether the same call made the tensor in an earlier step, as modules of PyTorch do."""
     if tensor.step_number < 0:
         return False
     maker = steps[tensor.step_number].call

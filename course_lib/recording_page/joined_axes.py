@@ -46,7 +46,7 @@ def regrouped(shape: Sequence[int], names: Sequence[str], to: Sequence[int]) -> 
 
 
 def _of_group(parts: Sequence[Part], to: Sequence[int]) -> list[str]:
-    """Name the axes of some sizes that consecutive parts were regrouped to."""
+    """Name the axes that consecutive parts were regrouped into."""
     known = {name for name, _ in parts}
     if len(to) == 1:
         return [joined(parts)]

@@ -68,7 +68,6 @@ def _masks_behind(read: Read, past: dict[str, tuple[str, Read]]) -> Read:
 
 
 def _read_on(tensor: ShownTensor, before: Read) -> Tensor:
-    """Return which numbers of a tensor came from others."""
     came = torch.zeros(tensor.numel, dtype=torch.bool)
     for _, inner in before:
         came |= torch.ones_like(came) if inner is None else inner.any(1)
@@ -76,7 +75,7 @@ def _read_on(tensor: ShownTensor, before: Read) -> Tensor:
 
 
 def _through(tensor: ShownTensor, table: Tensor, inner: Table) -> Tensor:
-    """Return which numbers of what a step read decide on each cell, given which numbers of its result do."""
+    """Return which numbers read by a step decide on each cell, given which numbers of its result do."""
     if inner is None or not tensor.is_whole:
         raise NotFollowed
     return (table.float() @ inner.float()) > 0

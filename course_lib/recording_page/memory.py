@@ -89,7 +89,6 @@ def _places(tensor: ShownTensor, written: ShownTensor) -> Tensor:
 
 
 def _slots(tensor: ShownTensor) -> Tensor:
-    """Return the slot of memory of each element."""
     slots = torch.tensor(tensor.offset)
     for size, stride in zip(tensor.shape, tensor.stride, strict=True):
         slots = slots[..., None] + torch.arange(size) * stride
@@ -97,7 +96,7 @@ def _slots(tensor: ShownTensor) -> Tensor:
 
 
 def _moved(table: Table, owner: ShownTensor, places: Tensor | None) -> Table:
-    """Return a table for the elements of the tensor that holds the numbers."""
+    """Re-index a table by the elements of the tensor that now holds the numbers."""
     if table is None or places is None or len(table) * owner.numel > MOST_PAIRS:
         return None
     inside = places >= 0

@@ -69,7 +69,7 @@ def _add_choices(
     data: set[int],
     tables: list[Table],
 ) -> None:
-    """Add the numbers that decide which number is read or where it is written; None for an input of another kind."""
+    """Add the indices and masks that choose what is read or written; other kinds of input get None."""
     if step.op in ("setitem", "index_put", "index_put_"):
         for i, table in written_by(result, inputs, step.call.tensors, step.call.args[1]).items():
             tables[i] = table

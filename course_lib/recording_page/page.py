@@ -62,7 +62,6 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
 
 
 def _colors() -> str:
-    """Return the colours of the heads in both themes, for cells and slots."""
     light = "".join(f"--head{i}:{head_color(i)};" for i in range(HEADS))
     dark = "".join(f"--head{i}:{in_the_dark(head_color(i))};" for i in range(HEADS))
     return (

@@ -70,7 +70,6 @@ def _is_causal(stage: Stage) -> bool:
 
 
 def _factors(stage: Stage) -> Sequence[ShownTensor]:
-    """Return the inputs without what is added to their product."""
     if stage.step.op in ADDED_PRODUCTS:
         return stage.inputs[-2:]
     return stage.inputs[:2] if stage.step.op == "linear" else stage.inputs

@@ -49,7 +49,7 @@ def scatter_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTenso
 
 
 def _written(op: str, shape: tuple[int, ...], axis: int, index: Tensor) -> tuple[Tensor, bool]:
-    """Return the element of the base that each number is written to, and whether an index has its own row."""
+    """Return the element of the base that each number is written to, and whether indices select row by row."""
     numbers = torch.arange(torch.Size(shape).numel()).view(shape)
     if op in BY_SLICE:
         return (numbers.index_select(axis, index.flatten()) if shape else numbers), False
@@ -58,7 +58,7 @@ def _written(op: str, shape: tuple[int, ...], axis: int, index: Tensor) -> tuple
 
 
 def _sources(result: ShownTensor, src: Tensor, places: Tensor, like: Tensor, *, adds: bool) -> Tensor:
-    """Mark the number that was written to each cell; where several were, all if they were added, else the last."""
+    """Mark the number written to each cell: the last of several writes, or all of them where they add up."""
     numbers = torch.arange(src.numel()).view(src.shape)
     numbers = numbers[tuple(map(slice, places.shape))] if src.dim() == places.dim() else numbers.expand(places.shape)
     cell_of = torch.full((result.numel,), -1)
@@ -74,7 +74,6 @@ def _sources(result: ShownTensor, src: Tensor, places: Tensor, like: Tensor, *, 
 
 
 def _indices(result: ShownTensor, base: Tensor, index: Tensor, axis: int, by_row: bool, like: Tensor) -> Tensor:
-    """Mark for each cell the indices that could have named it."""
     if not by_row:
         return torch.ones_like(like)
     sizes = [1 if other == axis else size for other, size in enumerate(base.shape)]

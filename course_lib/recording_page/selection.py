@@ -57,7 +57,6 @@ def axis_of(step: Step) -> Any:
 
 
 def _of_indices(result: ShownTensor, source: ShownTensor, axis: int, indices: Tensor) -> Tensor:
-    """Mark for each cell the number at its index along the axis."""
     table = cells_by_element(result, source)
     numbers = torch.arange(source.numel).view(source.shape)
     indices = indices.detach().cpu()
@@ -69,7 +68,7 @@ def _of_indices(result: ShownTensor, source: ShownTensor, axis: int, indices: Te
 
 
 def _of_places(step: Step, result: ShownTensor, source: ShownTensor) -> Tensor:
-    """Mark for the place of a number that is not 0 that number and all before, which decide how many come first."""
+    """Mark, for the position of a nonzero number, that number and all before it: they decide how many come first."""
     table = cells_by_element(result, source)
     results = [tensor.detach().cpu() for tensor in step.call.results]
     is_matrix = len(results) == 1 and results[0].dim() == 2  # a row per place, not a tensor per axis
@@ -80,7 +79,7 @@ def _of_places(step: Step, result: ShownTensor, source: ShownTensor) -> Tensor:
 
 
 def _row(step: Step, result: ShownTensor, source: ShownTensor, axes: Sequence[int | None]) -> Tensor:
-    """Mark for each cell the numbers of its row: those that differ from it along the given axes only."""
+    """Mark for each cell the numbers that differ from it along the given axes only."""
     cells_by_element(result, source)  # raises for too many
     dims = len(source.shape)
     along = {axis % dims for axis in axes if axis is not None and dims} if None not in axes else set(range(dims))
@@ -97,7 +96,7 @@ def _row(step: Step, result: ShownTensor, source: ShownTensor, axes: Sequence[in
 
 
 def _equal(step: Step, result: ShownTensor, source: ShownTensor, row: Tensor) -> Tensor:
-    """Mark the numbers of the row that equal the result; the whole row where that can't be known any more."""
+    """Mark the numbers of the row that equal the result, or the whole row where the numbers are lost."""
     if source.is_overwritten_after(step.number):
         return row
     values = step.call.tensors[0].detach().cpu()

@@ -46,7 +46,7 @@ def of_stage(stage: Stage, *, failed: bool = False) -> str:
 
 
 def _reads(stage: Stage) -> str:
-    """Say what a step reads, up to what it gives, and of which tensors it reads no number; nothing without inputs."""
+    """Say what a step reads, and of which tensors it reads only the shape or dtype."""
     names = [name + _written_into(tensor, stage) for name, tensor in zip(stage.names, stage.inputs, strict=True)]
     unused = set(map(id, unread_inputs(stage.step)))
     is_unread = [id(tensor) in unused for tensor in stage.step.call.tensors]
@@ -58,7 +58,7 @@ def _reads(stage: Stage) -> str:
 
 
 def _written_into(tensor: ShownTensor, stage: Stage) -> str:
-    """Name the steps whose writes through another view are among the numbers that a step reads of a tensor."""
+    """Name the steps that wrote into the memory of an input through another view."""
     storage = storage_of(tensor.tensor)
     writers = [other.key for other in stage.reads if other not in stage.inputs and storage_of(other.tensor) == storage]
     return f" with what {_steps(writers)} wrote into its memory" if writers else ""
@@ -98,7 +98,6 @@ def of_tensor(tensor: ShownTensor) -> str:
 
 
 def _joined(name: str) -> str:
-    """Return the sentence on an axis that joins several, such as "batch and token"."""
     outer, *_ = parts = name.split(" and ")
     position = " of ".join(f"one {part}" for part in reversed(parts))
     return f"The axis called {name} runs on from one {outer} to the next: each place along it is {position}."

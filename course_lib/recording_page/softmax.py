@@ -47,7 +47,7 @@ def is_lone(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> T
 
 
 def _hidden(step: Step) -> Tensor:
-    """Return which scores are so far below another one of their row as masks set them."""
+    """Return which scores lie as far below the largest of their row as masks put them."""
     scores = step.call.tensors[0].detach().cpu().double()
     largest = scores.amax(_axis(step), keepdim=True)
     return (scores <= largest - FAR) & largest.isfinite()

@@ -93,8 +93,6 @@ def story_of(recording: Recording) -> Story:
 
 
 class _Leaves:
-    """The tensors from before the run."""
-
     def __init__(self, recording: Recording, most: int) -> None:
         self._tensors: list[ShownTensor] = []
         self._arguments = {id(tensor) for tensor in recording.arguments}
@@ -102,7 +100,7 @@ class _Leaves:
         self._most = most
 
     def add(self, tensor: Tensor, value: Tensor, name: int | str, op: str) -> ShownTensor:
-        """Return a tensor that an operation is the first to read, with the numbers that it had then."""
+        """Add the tensor with the values that it had when an operation first read it."""
         layout = layout_of(tensor)
         title = name if isinstance(name, str) else f"memory of step {name}"
         is_argument = id(tensor) in self._arguments
@@ -116,7 +114,7 @@ class _Leaves:
         return shown
 
     def in_order(self) -> list[ShownTensor]:
-        """Return the arguments of the run, then the others."""
+        """Return the arguments of the run, then the other tensors."""
         return sorted(self._tensors, key=lambda tensor: id(tensor.tensor) not in self._arguments)
 
 
@@ -146,7 +144,6 @@ def _encoded(tensor: ShownTensor, table: Table) -> list | str:
 
 
 def _writers(steps: Sequence[Step]) -> dict[int, tuple[int, ...]]:
-    """Return the steps that wrote into each memory of which the recording kept no copies."""
     writers: dict[int, tuple[int, ...]] = {}
     for step in steps:
         storage = storage_of(step.tensor)

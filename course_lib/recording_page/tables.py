@@ -56,14 +56,14 @@ def _table(
 
 
 def _position(tensor: ShownTensor, axis: int, index: int, words: Sequence[str]) -> str:
-    """Say where along an axis an index is, such as "head 1, token big" along one that joins heads and tokens."""
+    """Say where an index lies along an axis, such as "head 1, token big" on an axis that joins heads and tokens."""
     if " and " not in tensor.axes[axis]:
         return f"{tensor.axes[axis] or f'axis {axis}:'} {_word(tensor, axis, index, words)}"
     return ", ".join(f"{name} {word}" for name, word in _words_of_parts(tensor, axis, index, words))
 
 
 def _row_name(tensor: ShownTensor, cell: int, row: int, words: Sequence[str]) -> str:
-    """Name a row, of mixed tokens after the token and the head that it belongs to, if all of it does."""
+    """Name a row; a row of mixed tokens is named after its token and head, if it has only one of each."""
     if len(tensor.shape) < 2:
         return tensor.title[:12]
     owners = set(tensor.owners[cell : cell + tensor.sizes[-1]]) if "mixed" in tensor.axes else set()
@@ -75,7 +75,7 @@ def _row_name(tensor: ShownTensor, cell: int, row: int, words: Sequence[str]) ->
 
 
 def _word(tensor: ShownTensor, axis: int, index: int, words: Sequence[str]) -> str:
-    """Return the word of a token, if the axis counts all of them, or the index; both along an axis that joins them."""
+    """Return the word of a token, or the index where the axis does not count tokens."""
     name = tensor.axes[axis] if len(tensor.axes) >= -axis else ""
     if " and " in name:
         return " ".join(word for _, word in _words_of_parts(tensor, axis, index, words))

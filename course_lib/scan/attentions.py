@@ -75,7 +75,7 @@ def _report_on(model: Model, x: Tensor, *, causal: bool, call: Callable[..., Any
 
 
 def _call_with_x(model: Model) -> Callable[..., Any] | None:
-    """Return how to run the model on x, with its context if it has one; None if its first result is its output."""
+    """Return how to run the model so that its output comes first; None if it does so by itself."""
     if model.call is not None and model.context is None:
         return model.call
     if model.context is None and not model.answers:
@@ -117,7 +117,7 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
 
 
 def _outcome(finding: Finding, model: Model) -> Outcome:
-    """Return what was found in an attention; what a published model means, or one that selects tokens, is a remark."""
+    """Turn a finding into an outcome; what a published model may intend is a remark."""
     # Published models mean a scale of their own; what has no name is mostly a window.
     may_be_meant = model.is_pretrained and (not finding.mistake or finding.origin.step is Step.SCALE)
     may_be_meant = may_be_meant or (finding.kind is Kind.MORE_HIDDEN and model.meant.get("window") is None)
@@ -132,7 +132,7 @@ def _outcome(finding: Finding, model: Model) -> Outcome:
 
 
 def _of_states(model: Model, report: Report) -> list[Finding]:
-    """Return the findings of a model with recurrent layers that are in none of its attentions."""
+    """Return the findings of a model with recurrent layers that lie outside its attentions."""
     if not model.recurrent:
         return []
     states = tuple(f"{name}." for name in model.recurrent)
@@ -142,7 +142,6 @@ def _of_states(model: Model, report: Report) -> list[Finding]:
 
 
 def _by_reason(missing: list[AttentionReport]) -> str:
-    """Return the names of the attentions that were not examined, with each reason once."""
     names: dict[str, list[str]] = {}
     for layer in missing:
         names.setdefault(layer.missing, []).append(layer.name)

@@ -65,7 +65,6 @@ def first_difference(
 
 
 def _differ(tensors: list[Tensor], other: list[Tensor], tokens: slice) -> bool:
-    """Return whether any (batch, token, width) tensors of two runs differ at some tokens."""
     return any(
         first.dim() == 3 and first.shape == second.shape
         and difference(first[:, tokens], second[:, tokens]) > UNTOUCHED
@@ -88,7 +87,7 @@ def submodule_named(name: str, model: nn.Module) -> Submodule:
 
 @contextmanager
 def _calls(module: nn.Module) -> Iterator[list[tuple[str, list[Tensor], Tensor]]]:
-    """Collect the calls of the inner modules, in the order in which they finish: name, inputs, first output."""
+    """Collect the calls of submodules in the order in which they finish: name, inputs, first output."""
     calls: list[tuple[str, list[Tensor], Tensor]] = []
     names = {submodule: name for name, submodule in module.named_modules() if name}
 

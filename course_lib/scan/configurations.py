@@ -180,7 +180,6 @@ def _contexts(model: Any, batch: int) -> Iterator[Tensor]:
 
 @cache
 def _classes() -> dict[str, str]:
-    """Return family -> class, of decoders and of encoder-decoders."""
     from transformers.models.auto import modeling_auto
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -246,7 +245,6 @@ def _small_configurations(kind: Any) -> Iterator[Any]:
 
 
 def _fields(kind: Any, kept: frozenset[str]) -> dict[str, Any]:
-    """Return the small values of the fields that a configuration has."""
     default = kind()
     family_fields = OF_FAMILY.get(kind.model_type, {})
     parts = getattr(kind, "sub_configs", {})
@@ -267,7 +265,7 @@ def _fields(kind: Any, kept: frozenset[str]) -> dict[str, Any]:
 
 
 def _shrunk(config: Any, kept: frozenset[str]) -> Any:
-    """Set the small values in a configuration that was made, and in its parts."""
+    """Set the small values in a configuration and its parts."""
     for name, value in {**SIZES, **CHOICES}.items():
         if name not in kept and _replaceable(config, name, value):
             setattr(config, name, value)
@@ -278,7 +276,7 @@ def _shrunk(config: Any, kept: frozenset[str]) -> Any:
 
 
 def _replaceable(config: Any, name: str, value: Any) -> bool:
-    """Return whether a configuration has a field of this kind that is not switched off by a 0."""
+    """Whether the configuration has such a field and does not switch it off with a 0."""
     try:
         now = getattr(config, name, None)
     except Exception:  # a field that differs per layer

@@ -51,7 +51,6 @@ def context_padded(model: Model) -> Iterator[Outcome]:
 
 
 def _decoded(model: Model, longer: Model, options: dict[str, Any]) -> Iterator[Outcome]:
-    """Yield whether the padding shows token by token."""
     parts = [slice(0, CUT), *(slice(at, at + 1) for at in range(CUT, model.x.shape[1]))]
     try:
         without = outputs_in_parts(model, model.x, parts)  # which may differ from the plain pass for another reason

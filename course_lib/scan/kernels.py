@@ -47,7 +47,7 @@ def switched(model: nn.Module, kernel: Kernel, flags: Callable[..., Any]) -> tup
 
 
 def _switch(module: nn.Module, kernel: Kernel) -> bool:
-    """Set the switches of one module; return whether one of them chooses between a kernel and another."""
+    """Set the switches of a module; return whether any of them chooses between kernels."""
     is_switched = False
     for name, value in list(vars(module).items()):
         if isinstance(value, bool) and SWITCH.fullmatch(name):
@@ -65,7 +65,7 @@ def _chooses(name: str, kernel: Kernel) -> bool:
 
 
 def _is_on(name: str, kernel: Kernel) -> bool:
-    """Return what a switch must be: one of another fused kernel than the wanted one is off."""
+    """Return the value of a switch: only that of the wanted kernel is on."""
     if WRITTEN_OUT.search(name):
         return kernel == "eager"
     return kernel != "eager" and _chooses(name, kernel)

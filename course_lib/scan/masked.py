@@ -91,7 +91,7 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
 
 
 def _unmasked(model: Model, padded: Tensor, keep: Tensor) -> Tensor:
-    """Return the outputs of the real tokens if the padding is not hidden, (1, token, ...); none if it does not run."""
+    """Return the outputs (1, token, ...) of the real tokens without a mask; empty if the model does not run."""
     try:
         return model.output(padded)[keep][None]
     except CannotRun:

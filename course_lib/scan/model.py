@@ -227,7 +227,6 @@ class Model:
             return not isinstance(error, NotOffered)
 
     def _no_decoding(self) -> CannotRun:
-        """Return why it is not given its tokens in pieces."""
         name = self.argument_like(CACHE)
         if name and self.make_cache is None and self._asks:
             return NotOffered("it returns no cache")
@@ -237,7 +236,6 @@ class Model:
         return CannotRun(f"its cache `{acting[0]}` must be made: give `make_cache`, on the command line `--cache`")
 
     def _decodings(self) -> Iterator[Decoding]:
-        """Yield the ways in which it may take its tokens in pieces."""
         asking: dict[str, Any] = {"use_cache": True} if self._asks else {}
         name = self.argument_like(CACHE)
         if self.make_cache is None:
@@ -294,7 +292,7 @@ class Model:
 
     @cached_property
     def _beyond_call(self) -> dict[str, inspect.Parameter]:
-        """The arguments of the module that `call` neither takes nor gives."""
+        """The module's arguments that `call` neither takes nor passes."""
         calls: list[dict[str, Any]] = []
         if self.call is not None:
             with suppress(CannotRun), handing(module := self.copy(), {}, calls):

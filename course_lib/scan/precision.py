@@ -25,7 +25,7 @@ def bfloat16(model: Model) -> Iterator[Outcome]:
 
 
 def _in_fewer_bits(model: Model, dtype: torch.dtype, most: float, mistake: str) -> Outcome:
-    """Return whether the output is finite, and how far that of a typical token is from the plain pass."""
+    """Return whether the output is finite and how far a typical token is from the plain pass."""
     name = str(dtype).removeprefix("torch.")
     module = in_dtype(dtype, model.copy())
     output = model.output(model.x.to(dtype) if model.x.is_floating_point() else model.x, module=module)

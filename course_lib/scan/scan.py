@@ -100,7 +100,7 @@ def _chosen(paths: Sequence[str] | None, *, with_context: bool) -> list[Path]:
 
 
 def _outcomes(path: Path, subject: Model, native: Model | None) -> list[Outcome]:
-    """Return what became of a path; what fails or overflows in float64 is run again in the model's own dtype."""
+    """Run a path; what fails or overflows in float64 is run again in the model's own dtype."""
     name, outcomes = path.name, _run(path, subject)
     failed = any(each.status == "not examined" or each.deviation == torch.inf for each in outcomes)
     if failed and native is not None and path not in IN_A_DTYPE:
@@ -127,7 +127,6 @@ def _run(path: Path, subject: Model) -> list[Outcome]:
 
 
 def _as_remark(outcome: Outcome, reason: str) -> Outcome:
-    """Return what is wrong as a remark with a reason; other outcomes stay."""
     return (
         replace(outcome, status="remark", detail=f"{outcome.detail}; {reason}")
         if outcome.status == "wrong"
@@ -144,7 +143,7 @@ def _subject(
     causal: bool,
     meant: dict[str, Any],
 ) -> Model | str:
-    """Return the model in float64 if it runs so, else in its own dtype; or the reason why it does not run."""
+    """Return the model in float64, or in its own dtype where float64 fails; else the reason why it does not run."""
     x = x.detach().cpu().clone()
     context = None if context is None else context.detach().cpu().clone()
     reason = ""
@@ -165,7 +164,7 @@ def _subject(
 
 
 def _why_not(subject: Model) -> str:
-    """Return why the plain pass can't be compared with anything, as a clause; "" if it can."""
+    """Return why the plain pass can't serve as a reference, as a clause; "" if it can."""
     try:
         return "" if subject.plain_output.isfinite().any() else "its output is not finite"
     except CannotRun as error:
@@ -174,7 +173,7 @@ def _why_not(subject: Model) -> str:
 
 
 def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:
-    """Return the model in its own dtype, where the subject is in float64 and the model is not."""
+    """Return the model in its own dtype where the subject was converted to float64; else None."""
     dtypes = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
     if dtypes <= {torch.float64} or any(parameter.dtype in dtypes for parameter in subject.module.parameters()):
         return None
@@ -184,7 +183,7 @@ def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:
 
 
 def _remedy(error: CannotRun) -> str:
-    """Return what to give a model of token ids that got embeddings, as the end of a clause; else ""."""
+    """Return the remedy for a model of token ids that got embeddings, as the end of a clause."""
     of_ids = "indices" in str(error) and "Long" in str(error)
     return "; it takes token ids: give them as x, on the command line with `--x` or `--vocabulary 29`" if of_ids else ""
 
