@@ -63,9 +63,9 @@ def first_tensor(output: Any) -> Any:
     return parts[0] if parts and isinstance(parts[0], Tensor) else output
 
 
-def part_to_take(made: Any) -> str:
+def part_to_take(output: Any) -> str:
     """Return what takes the first tensor, or else the first part, of what code returns, as "[0]"; "" without parts."""
-    if not isinstance(made, (Mapping, tuple, list)) or not made:
+    if not isinstance(output, (Mapping, tuple, list)) or not output:
         return ""
-    parts = made if isinstance(made, Mapping) else dict(enumerate(made))
+    parts = output if isinstance(output, Mapping) else dict(enumerate(output))
     return f"[{next((key for key, part in parts.items() if isinstance(part, Tensor)), next(iter(parts)))!r}]"

@@ -18,30 +18,30 @@ def with_plain_linears(module: nn.Module) -> nn.Module:
         RuntimeError: a layer does not run, so that its weights are not known.
     """
     for name, layer in list(quantised_layers(module)):
-        parent, _, own = name.rpartition(".")
-        setattr(module.get_submodule(parent), own, _plain(name, layer))
+        parent, _, attribute = name.rpartition(".")
+        setattr(module.get_submodule(parent), attribute, _plain(name, layer))
     return module
 
 
 def quantised_layers(module: object) -> Iterator[tuple[str, nn.Module]]:
     """Yield the name and layer of each linear layer whose weights are kept in fewer bits than they are used in."""
-    found = ""
-    for name, one in module.named_modules() if isinstance(module, nn.Module) else ():
-        inside = bool(found) and name.startswith(f"{found}.")
-        if name and not inside and (hasattr(one, "in_features") or "linear" in type(one).__name__.lower()):
-            own = [*one.parameters(recurse=False), *one.buffers(recurse=False)]
-            kept = [tensor for tensor in own if not is_lazy(tensor)]
-            if "quantized" in type(one).__module__ or any(map(_is_quantised, kept)):
-                found = name
-                yield name, one
+    outermost = ""
+    for name, layer in module.named_modules() if isinstance(module, nn.Module) else ():
+        inside = bool(outermost) and name.startswith(f"{outermost}.")
+        if name and not inside and (hasattr(layer, "in_features") or "linear" in type(layer).__name__.lower()):
+            tensors = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+            kept = [tensor for tensor in tensors if not is_lazy(tensor)]
+            if "quantized" in type(layer).__module__ or any(map(_is_quantised, kept)):
+                outermost = name
+                yield name, layer
 
 
 def quantisation_note(module: object) -> str:
     """Return the sentence that names the quantised layers of a module; "" if it has none."""
-    found = dict(quantised_layers(module))
-    kinds = ", ".join(sorted(set(map(_kind, found.values()))))
+    layers = dict(quantised_layers(module))
+    kinds = ", ".join(sorted(set(map(_kind, layers.values()))))
     how = "with the plain weights that they stand for, so what quantising does to activations was not examined"
-    return f"quantised layers ({kinds}: {', '.join(found)}) were run {how}" if found else ""
+    return f"quantised layers ({kinds}: {', '.join(layers)}) were run {how}" if layers else ""
 
 
 def _kind(layer: nn.Module) -> str:
@@ -60,9 +60,13 @@ def _is_quantised(kept: Tensor) -> bool:
 
 def _plain(name: str, layer: nn.Module) -> nn.Linear:
     kept = [*layer.parameters(), *layer.buffers()]
-    told = [width for one in ("in_features", "infeatures") if isinstance(width := getattr(layer, one, None), int)]
-    widths = told or sorted({size for one in kept if one.dim() == 2 for size in one.shape}, reverse=True)
-    device = next((one.device for one in kept), torch.device("cpu"))
+    declared = [
+        width
+        for attribute in ("in_features", "infeatures")
+        if isinstance(width := getattr(layer, attribute, None), int)
+    ]
+    widths = declared or sorted({size for tensor in kept if tensor.dim() == 2 for size in tensor.shape}, reverse=True)
+    device = next((tensor.device for tensor in kept), torch.device("cpu"))
     failures: list[Exception] = []
     for width in widths:
         try:

@@ -166,10 +166,10 @@ def _free_name(path: Path) -> Path:
 
 def _read_marker(workspace: Path) -> dict[str, str]:
     try:
-        found = json.loads((workspace / MARKER).read_text(encoding="utf-8"))
+        marker = json.loads((workspace / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return marker if isinstance(marker, dict) else {}
 
 
 def _find_notebook(name: str, names: list[str]) -> str:

@@ -66,15 +66,15 @@ class Cache:
                 "(axes 0 to 2): there is one value for each key."
             )
         builder = self.built_by.partition("(")[0]
-        for name, tensor, own in (("keys", keys, self._keys), ("values", values, self._values)):
-            if tensor.dtype != own.dtype:
+        for name, tensor, expected in (("keys", keys, self._keys), ("values", values, self._values)):
+            if tensor.dtype != expected.dtype:
                 raise TypeError(
-                    f"{name} are {tensor.dtype}, but the cache holds {own.dtype}: build {builder} with "
+                    f"{name} are {tensor.dtype}, but the cache holds {expected.dtype}: build {builder} with "
                     f"dtype={tensor.dtype}."
                 )
-            if tensor.device != own.device:
+            if tensor.device != expected.device:
                 raise ValueError(
-                    f"{name} are on {tensor.device}, but the cache is on {own.device}: build {builder} with "
+                    f"{name} are on {tensor.device}, but the cache is on {expected.device}: build {builder} with "
                     f"device={str(tensor.device)!r}."
                 )
             if tensor.requires_grad and torch.is_grad_enabled():
@@ -106,21 +106,21 @@ def check_cache(cache: Cache, shape: tuple[int, ...], value_dim: int) -> None:
     """Refuse a cache to which keys of this shape, (batch, kv head, new token, head_dim), can't be appended."""
     if not isinstance(cache, Cache):
         raise TypeError(f"cache must be a KVCache, got {type(cache).__name__}.")
-    _, own_heads, _, own_dim = cache._keys.shape
+    _, cache_heads, _, cache_dim = cache._keys.shape
     batch, num_kv_heads, new, head_dim = shape
     if batch != cache.batch:
         raise ValueError(
             f"the new keys have batch={batch}, but the cache was built with batch={cache.batch}: a cache belongs to "
             f"one batch, so build a new {type(cache).__name__} for a different batch."
         )
-    for name, theirs, its_own in (
-        ("num_kv_heads", num_kv_heads, own_heads),
-        ("head_dim", head_dim, own_dim),
+    for name, theirs, expected in (
+        ("num_kv_heads", num_kv_heads, cache_heads),
+        ("head_dim", head_dim, cache_dim),
         ("value_dim", value_dim, cache._values.shape[3]),
     ):
-        if theirs != its_own:
+        if theirs != expected:
             raise ValueError(
-                f"the new keys and values have {name}={theirs}, but the cache was built with {name}={its_own}: build "
+                f"the new keys and values have {name}={theirs}, but the cache was built with {name}={expected}: build "
                 f"{cache.built_by} with {name}={theirs}."
             )
     cache.check_room(new)

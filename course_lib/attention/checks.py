@@ -173,21 +173,21 @@ def _shape_and_dtype(
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}.")
-    shape, own = tensor.shape, tensor.dtype
+    shape, actual = tensor.shape, tensor.dtype
     if len(shape) != 4:
         raise ValueError(
             f"{name} must be (batch, head, token, head_dim), got the shape {tuple(shape)}: "
             "split the heads first with view and transpose(1, 2)."
         )
-    if not own.is_floating_point:
-        raise TypeError(f"{name} must be floating point, got {own}: call {name}.float().")
+    if not actual.is_floating_point:
+        raise TypeError(f"{name} must be floating point, got {actual}: call {name}.float().")
     if dtype is None or device is None:
-        return shape, own
-    if own != dtype and not _autocasts(device):
-        raise TypeError(f"{name} are {own}, but queries are {dtype}: convert them to one dtype.")
+        return shape, actual
+    if actual != dtype and not _autocasts(device):
+        raise TypeError(f"{name} are {actual}, but queries are {dtype}: convert them to one dtype.")
     if tensor.device != device:
         raise ValueError(f"{name} are on {tensor.device}, but queries are on {device}: move them.")
-    return shape, own
+    return shape, actual
 
 
 def check_keep(keep: Tensor, shape: Sequence[int], device: torch.device) -> Tensor:
@@ -211,8 +211,8 @@ def check_keep(keep: Tensor, shape: Sequence[int], device: torch.device) -> Tens
     names = f"(batch, head, query, key) = {tuple(shape)}"
     if keep.dim() > 4:
         raise ValueError(f"keep has {keep.dim()} axes, shape {tuple(keep.shape)}: it must broadcast to {names}.")
-    own_axes = shape[4 - keep.dim() :]  # the last axes of (batch, head, query, key)
-    if any(size not in (1, full) for size, full in zip(keep.shape, own_axes)):  # noqa: B905 (torch 2.6 can't compile strict)
+    axes = shape[4 - keep.dim() :]  # the last axes of (batch, head, query, key)
+    if any(size not in (1, full) for size, full in zip(keep.shape, axes)):  # noqa: B905 (torch 2.6 can't compile strict)
         raise ValueError(
             f"keep of shape {tuple(keep.shape)} does not broadcast to {names}{_mask_remedy(keep.shape, shape)}."
         )

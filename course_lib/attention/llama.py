@@ -184,7 +184,7 @@ class LlamaAttention(RotaryAttention):
                 raise ValueError(f"the module's config has {name}={value!r}: only {name}={plain!r} can be converted.")
         weight = module.q_proj.weight
         with torch.device("meta"):  # draws no random numbers for weights that are about to be replaced
-            own = cls(
+            converted = cls(
                 config.hidden_size,
                 config.num_attention_heads,
                 num_kv_heads=config.num_key_value_heads,
@@ -193,9 +193,11 @@ class LlamaAttention(RotaryAttention):
                 max_positions=max_positions,
                 kernel=kernel,
             )
-        own.to_empty(device=weight.device).to(weight.dtype)
-        own.load_state_dict({name.replace("o_proj", "out_proj"): value for name, value in module.state_dict().items()})
-        return own.requires_grad_(weight.requires_grad).train(module.training)
+        converted.to_empty(device=weight.device).to(weight.dtype)
+        converted.load_state_dict(
+            {name.replace("o_proj", "out_proj"): value for name, value in module.state_dict().items()}
+        )
+        return converted.requires_grad_(weight.requires_grad).train(module.training)
 
     def to_transformers(self) -> TransformersLlamaAttention:
         """Copy the weights into `transformers`' LlamaAttention; the package must be installed.

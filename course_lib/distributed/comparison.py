@@ -82,14 +82,16 @@ def compare(whole: Splittable, x: Tensor, mesh: DeviceMesh) -> tuple[list[str], 
         "output": close(output, expected),
         "gradient of x": close(part_x.grad, whole_x.grad),
         "gradients of weights": all(
-            close(own.grad, other) for own, other in zip(part.parameters(), gradients.parameters(), strict=True)
+            close(mine.grad, other) for mine, other in zip(part.parameters(), gradients.parameters(), strict=True)
         ),
         "cached decoding": close(decoded, expected),
     }
     held = {name.removesuffix(".weight"): local(parameter) for name, parameter in part.named_parameters()}
-    as_by_hand = all(torch.equal(own, other) for own, other in zip(held.values(), by_hand.parameters(), strict=True))
+    as_by_hand = all(
+        torch.equal(held_tensor, other) for held_tensor, other in zip(held.values(), by_hand.parameters(), strict=True)
+    )
     heads, kv_heads = assign_heads(device, num_devices, *count_heads(whole))
-    found = {
+    facts = {
         "holds": ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in held.items()),
         "as cut by hand": str(as_by_hand),
         "as one process": ", ".join(f"{name} {same}" for name, same in verdicts.items()),
@@ -99,7 +101,7 @@ def compare(whole: Splittable, x: Tensor, mesh: DeviceMesh) -> tuple[list[str], 
         "caches per token": f"{cache.nbytes // x.shape[0] // x.shape[1]} bytes",
     }
     lines = [f"  device {device}: {head_names('query head', heads)}, {head_names('kv head', kv_heads)}"]
-    lines += [f"    {label:<19}{text}" for label, text in found.items()]
+    lines += [f"    {label:<19}{text}" for label, text in facts.items()]
     return lines, as_by_hand and all(verdicts.values())
 
 
@@ -133,12 +135,12 @@ def local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def close(own: Tensor | None, other: Tensor | None) -> bool:
+def close(mine: Tensor | None, other: Tensor | None) -> bool:
     """Whether two tensors differ by at most 1e-12 in each element; a missing gradient counts as different."""
-    if own is None or other is None:
+    if mine is None or other is None:
         return False
-    own = local(own)
-    return own.shape == other.shape and bool(((own - other).abs() <= TOLERANCE).all())
+    mine = local(mine)
+    return mine.shape == other.shape and bool(((mine - other).abs() <= TOLERANCE).all())
 
 
 def head_names(name: str, heads: range) -> str:

@@ -130,13 +130,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         x = torch.randn(options.batch, options.tokens, options.d_in, dtype=torch.float64).to(device)
         all_same = True
         for form, module in modules.items():
-            found: list[tuple[list[str], bool]] = [([], False)] * num_devices
-            dist.all_gather_object(found, compare(module.to(device), x, mesh))
-            all_same &= all(same for _, same in found)
+            reports: list[tuple[list[str], bool]] = [([], False)] * num_devices
+            dist.all_gather_object(reports, compare(module.to(device), x, mesh))
+            all_same &= all(same for _, same in reports)
             if rank == 0:
                 on = f"on {counted(num_devices, 'device')}"
                 print(f"{form}, {options.num_heads} heads of width {module.head_dim}, {on}")
-                for lines, _ in found:
+                for lines, _ in reports:
                     print(*lines, sep="\n", flush=True)
     return 0 if all_same else 1
 

@@ -64,9 +64,9 @@ def effect_of(call: Call, result: Tensor, layout: Layout, inputs: list[tuple[int
     """
     op = call.op
     named_in_place = op.endswith("_") or op == "setitem" or op in IN_PLACE_OPERATORS
-    asked_in_place = call.kwargs.get("inplace") is True or call.kwargs.get("out") is not None
+    requested_in_place = call.kwargs.get("inplace") is True or call.kwargs.get("out") is not None
     is_argument = any(identity == id(result) for identity, _ in inputs)
-    if named_in_place or asked_in_place or (is_argument and _asked_by_position(call)):
+    if named_in_place or requested_in_place or (is_argument and _asked_by_position(call)):
         return "in-place"
     if any(layout.storage == before.storage for _, before in inputs):
         return "view"

@@ -51,8 +51,8 @@ def record(module_or_function: Callable[..., Any], /, *args: Any, **kwargs: Any)
         with torch_private.without_compiling(), watcher:
             output = module_or_function(*args, **kwargs)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        steps = Recording(watcher.log, module_or_function, args, kwargs, named, error=said)
+        message = f"{type(error).__name__}: {error}"
+        steps = Recording(watcher.log, module_or_function, args, kwargs, named, error=message)
         steps.error_line = last_line(error)
         vars(error)["recording"] = steps
         error.add_note(f"Recorded up to here (steps: {len(steps)}), in this error's attribute `recording`.")

@@ -61,9 +61,9 @@ class Recording:
         modules = {id(module): name for name, module, _ in reversed(self._modules)}
         called, args, kwargs = self._called
         code = [module.forward for _, module, _ in self._modules] or [called]
-        found = [value for function in code for value in reachable_from(function)]
-        attributes = [own for _, _, own in self._modules]
-        kept = reachable_tensors([*args, *kwargs.values(), *found, *attributes])
+        captured = [value for function in code for value in reachable_from(function)]
+        attributes = [owner for _, _, owner in self._modules]
+        kept = reachable_tensors([*args, *kwargs.values(), *captured, *attributes])
         return build_steps(self._log, leaves, modules, self.output, kept)
 
     @property

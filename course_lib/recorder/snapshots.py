@@ -44,17 +44,17 @@ class Snapshots:
         """Call a memory lost if no copy was taken before the call that wrote into this tensor."""
         identity = storage_of(tensor)
         copies = self._copies.get(identity, ())
-        place = bisect_left(copies, calls, key=itemgetter(0))
-        if place == len(copies) or copies[place][0] != calls:
+        index = bisect_left(copies, calls, key=itemgetter(0))
+        if index == len(copies) or copies[index][0] != calls:
             self.lost.add(identity)
 
     def at(self, tensor: Tensor, layout: Layout, calls: int) -> Tensor:
         """Return a tensor with the numbers that it had after so many calls; itself if none was overwritten since."""
         identity = storage_of(tensor)
         copies = self._copies.get(identity, ())
-        place = bisect_left(copies, calls, key=itemgetter(0))
-        if place == len(copies) or identity in self.lost:
+        index = bisect_left(copies, calls, key=itemgetter(0))
+        if index == len(copies) or identity in self.lost:
             return tensor
         with torch_private.without_function_modes(), torch.inference_mode(False):
             empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-            return empty.set_(copies[place][1], layout.offset, layout.shape, layout.stride)
+            return empty.set_(copies[index][1], layout.offset, layout.shape, layout.stride)

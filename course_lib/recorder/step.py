@@ -136,9 +136,9 @@ class Step:
         origin = self._origin
         if self.effect != "in-place" or self._own_name is not None:
             return None
-        made = origin.code if isinstance(origin, Step) and origin is not self else None
+        origin_code = origin.code if isinstance(origin, Step) and origin is not self else None
         line = self._statement.written if self.op == "setitem" else None
-        return self.name or line or made or None
+        return self.name or line or origin_code or None
 
     @property
     def title(self) -> str:
@@ -160,7 +160,7 @@ class Step:
         for part, tensor in enumerate(self.call.results):
             after.append(self.snapshots.at(tensor, self.call.layout(part), self.when + 1))
         now = (*self.call.tensors, *self.call.results)
-        if all(one is other for one, other in zip((*before.values(), *after), now, strict=True)):
+        if all(tensor is other for tensor, other in zip((*before.values(), *after), now, strict=True)):
             return self
         args, kwargs = map_instances(
             Tensor, lambda tensor: before.get(id(tensor), tensor), (self.call.args, self.call.kwargs)

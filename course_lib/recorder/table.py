@@ -28,8 +28,8 @@ def _cells(text: str) -> int:
     """Return the width of a text in a terminal: a Chinese letter or an emoji takes two cells, an accent none."""
     if text.isascii():
         return len(text)
-    wide = sum(unicodedata.east_asian_width(one) in ("W", "F") for one in text)
-    return len(text) + wide - sum(unicodedata.category(one) in ("Mn", "Me", "Cf") for one in text)
+    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
+    return len(text) + wide - sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in text)
 
 
 def as_html(steps: Sequence[Step], error: str | None, *, expanded: bool) -> str:
@@ -63,8 +63,18 @@ def _rows(step: Step, expanded: bool) -> list[tuple[str, ...]]:
     if not expanded or (step.part and step.part[0]):
         return [first]
     below = [
-        ("", f"- {one.op}", "", str(one.shape), str(one.stride), _size(one.nbytes), one.effect, "", "")
-        for one in step.aten_ops
+        (
+            "",
+            f"- {aten_op.op}",
+            "",
+            str(aten_op.shape),
+            str(aten_op.stride),
+            _size(aten_op.nbytes),
+            aten_op.effect,
+            "",
+            "",
+        )
+        for aten_op in step.aten_ops
     ]
     return [first, *below]
 

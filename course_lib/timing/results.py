@@ -205,21 +205,23 @@ class Results:
             >>> stored("cpu").curve("growth-tokens", "fused", "num_tokens", value="peak_bytes")[4096]
             62914560
         """
-        rows = ((table.sizes[by], one) for table in self.find(name, **wanted) for one in table.rows if one.name == row)
-        return {size: getattr(one, value) for size, one in rows}
+        rows = (
+            (table.sizes[by], each) for table in self.find(name, **wanted) for each in table.rows if each.name == row
+        )
+        return {size: getattr(each, value) for size, each in rows}
 
     @property
     def place(self) -> str:
         """Where and when it was measured, as one line for the note of a picture."""
-        made = self.machine
-        what = made["gpu"] or f"{made['processor']}, {made['threads']} threads"
-        return f"Measured on {what}, PyTorch {made['torch']}, {made['date']}"
+        machine = self.machine
+        what = machine["gpu"] or f"{machine['processor']}, {machine['threads']} threads"
+        return f"Measured on {what}, PyTorch {machine['torch']}, {machine['date']}"
 
     def to_json(self) -> str:
         """Return the JSON that the docstring of the module describes."""
         plain = asdict(self)
-        for table, own in zip(plain["groups"], self.groups, strict=True):
-            for row, measured in zip(table["rows"], own.rows, strict=True):
+        for table, group in zip(plain["groups"], self.groups, strict=True):
+            for row, measured in zip(table["rows"], group.rows, strict=True):
                 row |= {name: getattr(measured, name) for name in DERIVED}
         return json.dumps(plain, indent=1)
 

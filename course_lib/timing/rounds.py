@@ -77,7 +77,7 @@ def time_rounds(
                     flush_buffer.zero_()
                 times[name].append(round(milliseconds(workloads[name]), 6))
     first = next(iter(times.values()))
-    return [Measurement(name, tuple(own), median_ratio(own, first)) for name, own in times.items()]
+    return [Measurement(name, tuple(ms), median_ratio(ms, first)) for name, ms in times.items()]
 
 
 def make_workloads(cases: list[Case], backward: bool) -> dict[str, Workload]:
@@ -99,12 +99,12 @@ def check_equal(name: str, result: tuple[Tensor, ...], first: tuple[Tensor, ...]
     """
     pairs = [("results", result[0], first[0])]
     if first[1:]:
-        own, other = (torch.cat([gradient.flatten() for gradient in each[1:]]) for each in (result, first))
-        pairs.append(("gradients", own, other))
-    for what, own, other in pairs:
+        actual, other = (torch.cat([gradient.flatten() for gradient in each[1:]]) for each in (result, first))
+        pairs.append(("gradients", actual, other))
+    for what, actual, other in pairs:
         difference = inf
-        if own.shape == other.shape:
-            difference = ((own - other).double().abs().max() / other.double().abs().max()).item()
+        if actual.shape == other.shape:
+            difference = ((actual - other).double().abs().max() / other.double().abs().max()).item()
         if not difference <= TOLERANCE[other.dtype]:  # also refuses nan
             raise ValueError(f"{name!r} {NOT_EQUIVALENT}: {what} differ by {difference:.2g} of the largest element.")
 
@@ -139,7 +139,7 @@ def round_ratios(times: Sequence[float], reference: Sequence[float]) -> list[flo
 
     A case that used up its time has fewer rounds than the others, so only the rounds of both count.
     """
-    return [own / other for own, other in zip(times, reference)]  # noqa: B905 (lengths may differ, see above)
+    return [time / other for time, other in zip(times, reference)]  # noqa: B905 (lengths may differ, see above)
 
 
 def median_ratio(times: Sequence[float], reference: Sequence[float]) -> float:

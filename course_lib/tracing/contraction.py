@@ -51,33 +51,33 @@ class Contraction:
 
 def contractions(trace: Trace) -> list[Contraction]:
     """Return every sum of products in a trace, in order."""
-    found = []
+    products = []
     for operation in trace.operations:
         if operation.name in FACTORS:
-            made = _product(operation)
+            contraction = _product(operation)
         elif operation.name == "convolution":
-            made = _pointwise(operation)
+            contraction = _pointwise(operation)
         else:
-            made = _sum_of_products(trace, operation)
-        if made is not None:
-            found.append(made)
-    return found
+            contraction = _sum_of_products(trace, operation)
+        if contraction is not None:
+            products.append(contraction)
+    return products
 
 
 def outer_products(trace: Trace) -> list[Contraction]:
     """Return the elementwise products of two tensors, as sums of one term, which a loop over keys adds up."""
-    found = []
+    products = []
     for operation in trace.operations:
         if operation.name in ("mul", "mul_") and len(operation.inputs) == 2:
-            found.append(_summed(operation, operation, *operation.inputs, []))
-    return found
+            products.append(_summed(operation, operation, *operation.inputs, []))
+    return products
 
 
 def product_of(trace: Trace, value: Value) -> Operation | None:
     """Return the elementwise product of two tensors that a value is, or is a multiple of; None if it is none."""
     while value.made_by is not None:
         operation = trace.operations[value.made_by]
-        factors = [one for one in operation.args[:2] if isinstance(one, Value)]
+        factors = [factor for factor in operation.args[:2] if isinstance(factor, Value)]
         if operation.name not in ("mul", "div") or not factors:
             return None
         if len(factors) == 2:

@@ -38,15 +38,15 @@ def unfused_attention(operation: Any, args: tuple, kwargs: dict[str, Any]) -> tu
     if operation_name(operation) == "flex_attention":
         return dense_flex_attention(*args, **kwargs)
     names, num_results = signature_of(operation)
-    given = dict(zip(names, args, strict=False)) | kwargs
+    arguments = dict(zip(names, args, strict=False)) | kwargs
     output = sdpa_in_single_operations(
-        given["query"],
-        given["key"],
-        given["value"],
-        given.get("attn_mask", given.get("attn_bias")),
-        given.get("dropout_p", 0.0),
-        given.get("is_causal", False),
-        scale=given.get("scale"),
+        arguments["query"],
+        arguments["key"],
+        arguments["value"],
+        arguments.get("attn_mask", arguments.get("attn_bias")),
+        arguments.get("dropout_p", 0.0),
+        arguments.get("is_causal", False),
+        scale=arguments.get("scale"),
     )[0]
     return (output, *(torch.zeros(()) for _ in range(num_results - 1)))
 

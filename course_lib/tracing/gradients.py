@@ -17,7 +17,7 @@ HOOKS = ("register_hook", "register_post_accumulate_grad_hook", "retain_grad")  
 @contextmanager
 def without_gradients() -> Iterator[None]:
     """Compute no gradients; what would wait for that of a tensor without one does nothing instead of raising."""
-    own = vars(Tensor).copy()
+    attributes = vars(Tensor).copy()
     for name in HOOKS:
         setattr(Tensor, name, _unless_without_gradient(getattr(Tensor, name)))
     try:
@@ -25,8 +25,8 @@ def without_gradients() -> Iterator[None]:
             yield
     finally:
         for name in HOOKS:
-            if name in own:
-                setattr(Tensor, name, own[name])
+            if name in attributes:
+                setattr(Tensor, name, attributes[name])
             else:
                 delattr(Tensor, name)
 

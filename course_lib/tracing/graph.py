@@ -48,7 +48,7 @@ class Value:
 
     def overlaps(self, other: Value) -> bool:
         """Return whether some elements of two values in the same memory are the same, unlike the parts of a split."""
-        unknown = any(len(one.strides) != one.tensor.dim() for one in (self, other))  # as of a sparse tensor
+        unknown = any(len(value.strides) != value.tensor.dim() for value in (self, other))  # as of a sparse tensor
         if unknown or self.tensor.dtype != other.tensor.dtype:
             return True
         return bool(torch.isin(self.elements, other.elements).any())
@@ -97,8 +97,8 @@ class Operation:
 
     def statement_in(self, code: CodeType | None) -> Statement:
         """Return the statement in a function that led to it, or the outermost statement if the function did not."""
-        found = [frame for frame in self.frames if frame[0] is code]
-        return statement_of(*(found or self.frames)[-1]) if self.frames else Statement()
+        in_code = [frame for frame in self.frames if frame[0] is code]
+        return statement_of(*(in_code or self.frames)[-1]) if self.frames else Statement()
 
     @cached_property
     def where(self) -> SourceLine | None:
@@ -107,8 +107,8 @@ class Operation:
 
     def by(self, code: CodeType | None) -> bool:
         """Return whether a function, or a comprehension in it, ran it without calling another one of the author's."""
-        codes = [one for one, _ in self.frames if one is not None]
-        named = [one for one in codes if not one.co_name.startswith("<")]
+        codes = [code for code, _ in self.frames if code is not None]
+        named = [code for code in codes if not code.co_name.startswith("<")]
         if code is None or not codes or codes[-1].co_filename != code.co_filename:
             return False
         return codes == [code] or named == [code] or (not named and code not in codes)
@@ -185,16 +185,18 @@ class Trace:
     @cached_property
     def writers(self) -> dict[int, list[int]]:
         """Storage -> the operations that wrote into it."""
-        found: dict[int, list[int]] = {}
+        writers: dict[int, list[int]] = {}
         for operation in self.operations:
             if operation.in_place and operation.outputs:
-                found.setdefault(operation.outputs[0].storage, []).append(operation.number)
-        return found
+                writers.setdefault(operation.outputs[0].storage, []).append(operation.number)
+        return writers
 
     @cached_property
     def written_leaves(self) -> frozenset[int]:
         """The index of each value that no operation made and whose memory is written to."""
-        return frozenset(one.number for one in self.values if one.made_by is None and one.storage in self.writers)
+        return frozenset(
+            value.number for value in self.values if value.made_by is None and value.storage in self.writers
+        )
 
     @cached_property
     def never_skipped(self) -> set[int]:
@@ -211,34 +213,34 @@ class Trace:
     def ancestors(self, values: Iterable[Value]) -> set[int]:
         """Return the operations that any of these values depends on."""
         waiting = [(value, len(self.operations)) for value in values]
-        found: set[int] = set()
+        visited: set[int] = set()
         while waiting:
             for number in self.writers_of(*waiting.pop()):
-                if number not in found:
-                    found.add(number)  # what is written into its inputs later does not count
+                if number not in visited:
+                    visited.add(number)  # what is written into its inputs later does not count
                     waiting.extend((value, number) for value in self.operations[number].inputs)
-        return found
+        return visited
 
     def writers_of(self, value: Value, before: int) -> list[int]:
         """Return the operations before a given one that made a value or wrote into its elements."""
-        made = [] if value.made_by is None else [value.made_by]
-        return made + [number for number in self._writers_into(value) if number < before]
+        producers = [] if value.made_by is None else [value.made_by]
+        return producers + [number for number in self._writers_into(value) if number < before]
 
     def _writers_into(self, value: Value) -> list[int]:
         if value.storage not in self.writers:
             return []
         if value.number not in self._writers_of_value:
             written = ((number, self.operations[number].outputs[0]) for number in self.writers[value.storage])
-            self._writers_of_value[value.number] = [number for number, one in written if value.overlaps(one)]
+            self._writers_of_value[value.number] = [number for number, result in written if value.overlaps(result)]
         return self._writers_of_value[value.number]
 
     def descendants(self, start: set[int]) -> set[int]:
         """Return the operations in `start` and all that depend on their results."""
-        found = set(start)
+        visited = set(start)
         for operation in self.operations:
-            if any(n in found for value in operation.inputs for n in self.writers_of(value, operation.number)):
-                found.add(operation.number)
-        return found
+            if any(n in visited for value in operation.inputs for n in self.writers_of(value, operation.number)):
+                visited.add(operation.number)
+        return visited
 
     def descendants_of_input(self) -> set[int]:
         """Return the operations that depend on x, including those that only read its shape."""

@@ -31,8 +31,8 @@ def noting_calls(now: Callable[[], int], value_of: Callable[[Tensor], Value]) ->
     def after(module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
         call = running.pop()
         call.last = now()
-        given = {**dict(enumerate(args)), **kwargs}
-        call.inputs = {name: value_of(one) for name, one in given.items() if isinstance(one, Tensor)}
+        arguments = {**dict(enumerate(args)), **kwargs}
+        call.inputs = {name: value_of(value) for name, value in arguments.items() if isinstance(value, Tensor)}
         call.output = value_of(output) if isinstance(output, Tensor) else None
         call.outputs = tuple(map(value_of, tensors_in(output)))
 

@@ -95,7 +95,7 @@ def _moved(operation: Operation, labels: _Labels) -> list[Tensor] | None:
     except (RuntimeError, TypeError, NotImplementedError):
         return None
     moved = [results] if isinstance(results, Tensor) else list(results)
-    fits = [one.shape for one in moved] == [value.tensor.shape for value in operation.outputs]
+    fits = [tensor.shape for tensor in moved] == [value.tensor.shape for value in operation.outputs]
     return moved if fits else None
 
 
@@ -174,16 +174,19 @@ def _computed(operation: Operation, labels: _Labels) -> list[Tensor]:
         target = labels.of(operation.inputs[0])
         added = _combined(operation.inputs[1:], labels, target.shape, {}) if name in ("add_", "sub_") else None
         return [target if added is None else target.copy_(torch.where(target == UNLABELLED, added, target))]
-    made_new = name.endswith("_like") or name.startswith("new_")
-    inputs = () if made_new or name in CONTRACTIONS or name in REDUCTIONS else operation.inputs
+    is_constructor = name.endswith("_like") or name.startswith("new_")
+    inputs = () if is_constructor or name in CONTRACTIONS or name in REDUCTIONS else operation.inputs
     chosen = labels.chosen.setdefault((name, *operation.frames[:1]), {})
-    found = [(value, _combined(inputs, labels, value.tensor.shape, chosen)) for value in operation.outputs]
-    return [_unlabelled(value) if one is None else _unlabelled(value).copy_(one) for value, one in found]
+    combined = [(value, _combined(inputs, labels, value.tensor.shape, chosen)) for value in operation.outputs]
+    return [
+        _unlabelled(value) if labelling is None else _unlabelled(value).copy_(labelling)
+        for value, labelling in combined
+    ]
 
 
 def _combined(values: Iterable[Value], labels: _Labels, shape: torch.Size, chosen: Choices) -> Tensor | None:
     """Return the broadcast labels of the first value that has labels, with gaps filled from the other values."""
-    found, elements = None, None
+    combined, elements = None, None
     for value in values:
         theirs = labels.of(value)
         if theirs.dim() > len(shape) or not (theirs != UNLABELLED).any():
@@ -192,15 +195,15 @@ def _combined(values: Iterable[Value], labels: _Labels, shape: torch.Size, chose
             theirs, their_elements = theirs.expand(shape), value.tensor.expand(shape)
         except RuntimeError:
             continue
-        if found is None or elements is None:
-            found, elements = theirs.clone(), their_elements
+        if combined is None or elements is None:
+            combined, elements = theirs.clone(), their_elements
             continue
-        differ = (found != theirs) & (found != UNLABELLED) & (theirs != UNLABELLED)
+        differ = (combined != theirs) & (combined != UNLABELLED) & (theirs != UNLABELLED)
         if differ.any():
-            both = torch.stack([found[differ], theirs[differ]])
-            found[differ] = _resolved(both, (elements[differ], their_elements[differ]), chosen)
-        found = torch.where(found == UNLABELLED, theirs, found)
-    return found
+            both = torch.stack([combined[differ], theirs[differ]])
+            combined[differ] = _resolved(both, (elements[differ], their_elements[differ]), chosen)
+        combined = torch.where(combined == UNLABELLED, theirs, combined)
+    return combined
 
 
 def _resolved(labels: Tensor, elements: tuple[Tensor, Tensor], chosen: Choices) -> Tensor:
@@ -211,9 +214,10 @@ def _resolved(labels: Tensor, elements: tuple[Tensor, Tensor], chosen: Choices) 
     """
     pairs, pair = labels.unique(dim=1, return_inverse=True)
     first, second = (
-        torch.zeros(pairs.shape[1], dtype=torch.int64).index_add_(0, pair, (one == 0).long()) > 0 for one in elements
+        torch.zeros(pairs.shape[1], dtype=torch.int64).index_add_(0, pair, (values == 0).long()) > 0
+        for values in elements
     )
-    keys = [(one, other) for one, other in pairs.T.tolist()]
+    keys = [(label, other) for label, other in pairs.T.tolist()]
     chosen.update({keys[at]: bool(first[at]) for at in (first ^ second).nonzero().flatten().tolist()})
     takes_second = torch.tensor([chosen.get(key, False) for key in keys])
     return torch.where(takes_second[pair], labels[1], labels[0])

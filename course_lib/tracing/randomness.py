@@ -22,8 +22,8 @@ def drops_out(trace: Trace) -> bool:
     for operation in trace.operations:
         if operation.number in drawn and DROPS.search(operation.name):
             return True
-        made = [value for value in operation.inputs if value.made_by is not None or value is trace.x]
-        derived = bool(made) and all(value.number in random for value in made)
+        computed = [value for value in operation.inputs if value.made_by is not None or value is trace.x]
+        derived = bool(computed) and all(value.number in random for value in computed)
         if operation.number not in drawn and not derived:
             continue
         random |= {value.number for value in operation.outputs}

@@ -63,10 +63,12 @@ def replay(
             ]
             for index, change in changes_before.get(number, ()):
                 args[index] = change(args[index])
-            made = operation.func(*args, **(map_instances(Value, tensor_now, kwargs) if kwargs else {}))
-            results = [made] if isinstance(made, Tensor) else list(tensors_in(made))
+            output = operation.func(*args, **(map_instances(Value, tensor_now, kwargs) if kwargs else {}))
+            results = [output] if isinstance(output, Tensor) else list(tensors_in(output))
             if not operation.inputs:  # the run may have had another default dtype
-                results = [one.to(value.tensor.dtype) for one, value in zip(results, operation.outputs, strict=True)]
+                results = [
+                    result.to(value.tensor.dtype) for result, value in zip(results, operation.outputs, strict=True)
+                ]
             if number in after and results:
                 results[0] = after[number](results[0])
             for value, tensor in zip(operation.outputs, results, strict=True):
@@ -78,7 +80,7 @@ def replay(
 
 def _by_operation(before: Mapping[tuple[int, int], Change]) -> dict[int, list[tuple[int, Change]]]:
     """Return number of an operation -> the index and the change of each of its arguments that is changed."""
-    found: dict[int, list[tuple[int, Change]]] = {}
+    changes: dict[int, list[tuple[int, Change]]] = {}
     for (number, index), change in before.items():
-        found.setdefault(number, []).append((index, change))
-    return found
+        changes.setdefault(number, []).append((index, change))
+    return changes

@@ -49,7 +49,7 @@ class SourceText:
 
         What is asked of a file is looked for in there, because most of a long file is never asked for.
         """
-        number = bisect_right(self.tree.body, (line, column), key=lambda one: (_first_line(one), one.col_offset))
+        number = bisect_right(self.tree.body, (line, column), key=lambda node: (_first_line(node), node.col_offset))
         return self.tree.body[number - 1] if number else ast.Pass()
 
     def between(self, start: Position, end: Position) -> str:
@@ -57,7 +57,7 @@ class SourceText:
         lines = [line.encode() for line in self.lines[start[0] - 1 : end[0]]]
         lines[-1] = lines[-1][: end[1]]
         lines[0] = lines[0][start[1] :]
-        return STRING_OR_COMMENT.sub(lambda found: found["string"] or "", b"".join(lines).decode())
+        return STRING_OR_COMMENT.sub(lambda match: match["string"] or "", b"".join(lines).decode())
 
 
 @lru_cache(maxsize=1024)
@@ -69,12 +69,12 @@ def definitions_in(outermost: ast.stmt) -> tuple[Definition, ...]:
 @lru_cache(maxsize=1024)
 def by_end(outermost: ast.stmt) -> dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]]:
     """Return for each position the expressions that end there, each with its statement; the outer ones first."""
-    found: dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]] = {}
+    by_position: dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]] = {}
     for statement in _statements_in(outermost):
         whole = [statement] if isinstance(statement, ast.AugAssign) else []  # `scores += bias` is one call
         for node in (*whole, *own_expressions(statement)):
-            found.setdefault(end_of(node), []).append((node, statement))
-    return found
+            by_position.setdefault(end_of(node), []).append((node, statement))
+    return by_position
 
 
 def _statements_in(outer: ast.AST) -> Iterator[ast.stmt]:
@@ -89,17 +89,17 @@ def read_source(file: str) -> SourceText:
 _parsed = lru_cache(maxsize=64)(SourceText)
 
 
-def source_of(thing: CodeType | type | None) -> Source | None:
+def source_of(definition: CodeType | type | None) -> Source | None:
     """Return the definition of a code object or a class, or None if its source is not available."""
-    code = thing if thing is None or isinstance(thing, CodeType) else _code_of_a_method(thing)
+    code = definition if definition is None or isinstance(definition, CodeType) else _code_of_a_method(definition)
     if code is None:
         return None
-    kind = Function if thing is code else ast.ClassDef
+    kind = Function if definition is code else ast.ClassDef
     around = [
         node
         for node in definitions_in(read_source(code.co_filename).outermost_at(code.co_firstlineno))
         if isinstance(node, kind)
-        and (thing is not code or getattr(node, "name", "<lambda>") == code.co_name)
+        and (definition is not code or getattr(node, "name", "<lambda>") == code.co_name)
         and _first_line(node) <= code.co_firstlineno <= end_of(node)[0]
     ]
     return Source(max(around, key=_first_line), code.co_filename) if around else None
@@ -108,7 +108,9 @@ def source_of(thing: CodeType | type | None) -> Source | None:
 def _code_of_a_method(cls: type) -> CodeType | None:
     """Return the code of one of the functions that a class defines, which knows the file."""
     functions = (inspect.unwrap(value) for value in vars(cls).values() if inspect.isfunction(value))
-    return next((one.__code__ for one in functions if one.__qualname__.startswith(cls.__qualname__)), None)
+    return next(
+        (function.__code__ for function in functions if function.__qualname__.startswith(cls.__qualname__)), None
+    )
 
 
 def _first_line(node: ast.stmt | Definition) -> int:

@@ -49,10 +49,10 @@ class SourceLine(str):
     line: int
 
     def __new__(cls, file: str, line: int) -> SourceLine:
-        made = super().__new__(cls, short_name(file, line))
-        made.text = linecache.getline(file, line).strip()
-        made.file, made.line = file, line
-        return made
+        source_line = super().__new__(cls, short_name(file, line))
+        source_line.text = linecache.getline(file, line).strip()
+        source_line.file, source_line.line = file, line
+        return source_line
 
     def __reduce__(self) -> tuple[type[SourceLine], tuple[str, int]]:
         """Return what a copy in another process is made from."""
@@ -89,8 +89,8 @@ def is_foreign(file: str) -> bool:
 def error_message(error: BaseException) -> str:
     """Return the type and the first line of an error; of TorchScript, which puts a traceback before it, the last."""
     lines = str(error).strip().splitlines()
-    said = [lines[-1].removeprefix("RuntimeError: ")] if "TorchScript interpreter" in str(error) else lines[:1]
-    return ": ".join([type(error).__name__, *said])
+    message = [lines[-1].removeprefix("RuntimeError: ")] if "TorchScript interpreter" in str(error) else lines[:1]
+    return ": ".join([type(error).__name__, *message])
 
 
 def set_in_script(error: BaseException) -> str:
@@ -100,10 +100,10 @@ def set_in_script(error: BaseException) -> str:
         tree = ast.parse("".join(linecache.getlines(line.file))) if line is not None else ast.Module([], [])
     except SyntaxError:
         return ""
-    scripts = (one for one in tree.body if isinstance(one, ast.If) and "__name__" in ast.unparse(one.test))
-    names = (one for script in scripts for one in ast.walk(script) if isinstance(one, ast.Name))
+    scripts = (node for node in tree.body if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
+    names = (node for script in scripts for node in ast.walk(script) if isinstance(node, ast.Name))
     name = getattr(error, "name", None)
-    if not any(one.id == name and isinstance(one.ctx, ast.Store) for one in names):
+    if not any(node.id == name and isinstance(node.ctx, ast.Store) for node in names):
         return ""
     return f"set `{name}` above `if __name__ == '__main__'`, under which only a script has it, or make it an argument"
 
@@ -114,8 +114,10 @@ def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine
     Files whose names begin with one of `foreign` are not the author's, besides PyTorch's and the course's.
     """
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [one for one in frames if not is_foreign(one[0].co_filename) and not one[0].co_filename.startswith(foreign)]
-    inner = [one for one in own if not passes_on(one[0])] or own
+    authors = [
+        pair for pair in frames if not is_foreign(pair[0].co_filename) and not pair[0].co_filename.startswith(foreign)
+    ]
+    inner = [pair for pair in authors if not passes_on(pair[0])] or authors
     return SourceLine(inner[-1][0].co_filename, inner[-1][1]) if inner else None
 
 

@@ -75,10 +75,10 @@ def _statement_of(file: str, code: CodeType, instruction: int, enclosing: bool =
     text = read_source(file)
     if not 0 < line <= len(text.lines):
         return Statement(file, line, short_name(file, line))
-    found = _node_at(code, instruction)
-    if found is None:
+    match = _node_at(code, instruction)
+    if match is None:
         return Statement(file, line, short_name(file, line), _fold(text.lines[line - 1]))
-    node, statement = found
+    node, statement = match
     outer = _comprehension_around(statement, node) if enclosing else None
     if outer is not None:
         line, node = outer.lineno, outer
@@ -102,12 +102,12 @@ def _node_at(code: CodeType, instruction: int) -> tuple[ast.expr | ast.stmt, ast
     if line is None or end_line is None or column is None or end_column is None:
         return None
     candidates = by_end(read_source(code.co_filename).outermost_at(line, column)).get((end_line, end_column), [])
-    found = [pair for pair in candidates if start_of(pair[0]) == (line, column)]
+    matches = [pair for pair in candidates if start_of(pair[0]) == (line, column)]
     # For Python, a method call on a separate line begins with the method's name.
-    found = found or [pair for pair in candidates if isinstance(pair[0], ast.Call)]
-    if not found:
+    matches = matches or [pair for pair in candidates if isinstance(pair[0], ast.Call)]
+    if not matches:
         return None
-    node, statement = found[0]
+    node, statement = matches[0]
     reads = isinstance(statement, ast.AugAssign) and not opname[code.co_code[instruction]].startswith("STORE")
     if isinstance(getattr(node, "ctx", None), ast.Store) and isinstance(statement, TARGETED) and not reads:
         node = statement  # `x[0] = 1` and `a, b = x` do more than evaluate their left sides

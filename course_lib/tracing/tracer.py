@@ -28,15 +28,15 @@ def trace_run(
     of modules are noted, too. Returns the trace, up to the exception if `run` raised, and the output or the exception.
     """
     tracer = _Tracer(sys._getframe(), caller)
-    given = x.clone()
+    tokens = x.clone()
     result: Any
     noting = noting_calls(lambda: len(tracer.operations), tracer.value_of) if modules else nullcontext(())
     with noting as calls, unfused(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        start = tracer.value_of(given)
+        start = tracer.value_of(tokens)
         try:
             with tracer:
-                result = run(given)
+                result = run(tokens)
         except Exception as error:
             result = error
     output = tracer.value_of(result) if isinstance(result, Tensor) else None
@@ -75,12 +75,12 @@ class _Tracer(SingleOperations):
             return now
         return known
 
-    def _add(self, tensor: Tensor, made_by: int | None) -> Value:
+    def _add(self, tensor: Tensor, producer: int | None) -> Value:
         storage = storage_of(tensor)
         with without_modes():
             copy = tensor.detach().clone()
             _, strides, offset = shape_stride_offset(tensor)
-        value = Value(len(self.values), made_by, copy, storage, self._writes.get(storage, 0), offset, strides)
+        value = Value(len(self.values), producer, copy, storage, self._writes.get(storage, 0), offset, strides)
         self.values.append(value)
         self._known[self.hold(tensor)] = value
         return value
@@ -98,9 +98,9 @@ class _Tracer(SingleOperations):
         return code_frames(self.author_frames(), self._caller)
 
 
-def code_frames(found: Iterator[FrameType], caller: CodeType | None) -> tuple[tuple[CodeType, int], ...]:
+def code_frames(innermost: Iterator[FrameType], caller: CodeType | None) -> tuple[tuple[CodeType, int], ...]:
     """Return the code and the instruction of the author's frames; those of the caller only if there are no others."""
-    frames = [(frame.f_code, frame.f_lasti) for frame in found]
+    frames = [(frame.f_code, frame.f_lasti) for frame in innermost]
     frames = [frame for frame in frames if frame[0].co_filename != "<string>"]  # the `__init__` of a dataclass
     inner = frames[:1] + [frame for frame in frames[1:] if not passes_on(frame[0])]
     return tuple(frame for frame in inner if frame[0] is not caller) or tuple(frames)
