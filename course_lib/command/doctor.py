@@ -9,8 +9,19 @@ import argparse
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_meant, add_output, add_sizes, add_targets, examine, input_of, quietly, say, with_guessed_call
-from .target import Heads, Opened, Target, evaluate, open_setup, open_target, part_to_take, split
+from .examination import (
+    add_meant,
+    add_output,
+    add_sizes,
+    add_targets,
+    examine,
+    input_of,
+    open_typed,
+    open_typed_setup,
+    quietly,
+    with_guessed_call,
+)
+from .target import Heads, Opened, Target, evaluate, open_target, part_to_take, split
 
 EXAMPLES = """\
 examples:
@@ -44,12 +55,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep", metavar="CODE", help='who may see whom besides that, True = may: "torch.ones(5, 5).tril() > 0"')
     add_meant(parser)
     add("--lengths", type=_numbers, metavar="4,16", help="the only numbers of tokens that the code takes")
-    add(
-        "--context",
-        metavar="CODE",
-        help="cross-attention's context, which --call gets third: its number of tokens, if "
-        'it is as wide as x, or "torch.randn(2, 7, 24)"',
-    )
+    of_context = "cross-attention's context, which --call gets third: its number of tokens, if it is as wide as x, or "
+    add("--context", metavar="CODE", help=of_context + '"torch.randn(2, 7, 24)"')
     add("--expect", metavar="NAME", help="right code, of the same file or as FILE.py:NAME, built in the same way")
     add("--expect-call", metavar="CODE", help="how to run that, if not by --call with the names of its own file")
     add_output(parser)
@@ -57,17 +64,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Examine each target, print the reports, and return the status of all."""
-    return examine(args, [(one, _report) for one in args.targets] + [(file, _report_of_setup) for file in args.setup])
+    typed = [(target, _report) for target in args.targets] + [(file, _report_of_setup) for file in args.setup]
+    return examine(args, typed)
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    target = split(typed)
-    say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
     heads = (args.num_heads, args.num_kv_heads)
-    opened = open_target(
-        target, args.args, args.call, args.device, names=(args.x, args.keep, args.context), heads=heads
-    )
-    say(args, opened.notes, notes)
+    target, opened = open_typed(typed, args, notes, (args.x, args.keep, args.context), heads)
     with quietly(args, notes):
         return _report_of_opened(target, opened, args, notes)
 
@@ -82,30 +85,28 @@ def _report_of_opened(target: Target, opened: Opened, args: argparse.Namespace, 
         opened = with_guessed_call(opened, x, args, notes, options.get("context"))
     if args.expect is not None:
         options["expect"] = _reference(target, args, (args.num_heads, args.num_kv_heads))
-    _check_call(opened, args, *(one for one in (x, options.get("context")) if one is not None))
+    _check_call(opened, args, *(tensor for tensor in (x, options.get("context")) if tensor is not None))
     return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args)})
 
 
 def _reference(target: Target, args: argparse.Namespace, heads: Heads) -> tuple[Any, Any]:
-    """Return the right code and how to run it: `--call` reads the helpers of the file that the right code is in."""
-    own = split(args.expect) if ":" in args.expect else target._replace(name=args.expect)
-    opened = open_target(own, args.args, args.expect_call or args.call, args.device, heads=heads)
-    return opened.code, opened.call if args.expect_call or own.place != target.place else None
+    """Open the right code; `--call` reads the helpers of the file that holds it."""
+    reference = split(args.expect) if ":" in args.expect else target._replace(name=args.expect)
+    opened = open_target(reference, args.args, args.expect_call or args.call, args.device, heads=heads)
+    return opened.code, opened.call if args.expect_call or reference.source != target.source else None
 
 
-def _check_call(opened: Opened, args: argparse.Namespace, *given: Any) -> None:
+def _check_call(opened: Opened, args: argparse.Namespace, *inputs: Any) -> None:
     """Refuse a --call that gives back more than the output: nothing is wrong with the code for that."""
     if args.call is None or opened.call is None:
         return
-    if part := part_to_take(opened.code, opened.call, *given):
+    if part := part_to_take(opened.code, opened.call, *inputs):
         example = f'--call "{args.call.strip()}{part}"'
         raise CourseError(f"--call gave back more than one thing: say which of them is the output, such as {example}.")
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    say(args, [f"running build() of {file}"])
-    opened, x, options = open_setup(file, args.device)
-    say(args, opened.notes, notes)
+    opened, x, options = open_typed_setup(file, args, notes)
     with quietly(args, notes):
         return _diagnosed(opened, x, options)
 
@@ -119,23 +120,22 @@ def _diagnosed(opened: Opened, x: Any, options: dict[str, Any]) -> Any:
         raise CourseError(str(error)) from None
 
 
-def _context(given: Any, x: Any) -> Any:
-    """Return the context that --context stands for: a tensor as it is, a number of tokens as so many as wide as x."""
+def _context(context: Any, x: Any) -> Any:
+    """Return the tensor that --context holds, or one of that many tokens as wide as x."""
     import torch
 
-    if isinstance(given, torch.Tensor):
-        return given
-    if not isinstance(given, int) or given < 1 or not x.is_floating_point():
+    if isinstance(context, torch.Tensor):
+        return context
+    if not isinstance(context, int) or context < 1 or not x.is_floating_point():
         count = "a number of tokens, at least 1, or " if x.is_floating_point() else ""
         remedy = f"give {count}a tensor of the shape (batch, tokens, width)"
-        raise CourseError(f"--context is {given!r}: {remedy}.")
-    return torch.randn(len(x), given, x.shape[-1], generator=torch.Generator().manual_seed(1))
+        raise CourseError(f"--context is {context!r}: {remedy}.")
+    return torch.randn(len(x), context, x.shape[-1], generator=torch.Generator().manual_seed(1))
 
 
 def _intentions(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `diagnose` that say what is meant, as far as no code has to be opened for them."""
-    told = {"scale": args.scale, "window": args.window, "lengths": args.lengths}
-    return told | {"normalised": not args.not_normalised}
+    intended = {"scale": args.scale, "window": args.window, "lengths": args.lengths}
+    return intended | {"normalised": not args.not_normalised}
 
 
 def _numbers(text: str) -> list[int]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 TARGETS = 10  # from this many on, the progress is shown per target
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def cores() -> int:
@@ -20,7 +20,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_processes(work: Callable[[Item], Found], items: Sequence[Item], jobs: int) -> Iterator[Found]:
+def in_processes(work: Callable[[Item], Result], items: Sequence[Item], jobs: int) -> Iterator[Result]:
     """Yield work(item) in order; with several jobs and items, each job is a process with one thread."""
     jobs = min(jobs, len(items))
     if jobs < 2:
@@ -32,11 +32,11 @@ def in_processes(work: Callable[[Item], Found], items: Sequence[Item], jobs: int
         yield from pool.map(work, items)
 
 
-def with_progress(found: Iterable[Found], targets: Sequence[str], args: argparse.Namespace) -> Iterator[Found]:
+def with_progress(results: Iterable[Result], targets: Sequence[str], args: argparse.Namespace) -> Iterator[Result]:
     """Yield what is found, and say on the side how far it is: a bar on a terminal, else a line for each target."""
     count = len(targets)
-    for done, (target, one) in enumerate(zip(targets, found, strict=True), 1):
-        yield one
+    for done, (target, result) in enumerate(zip(targets, results, strict=True), 1):
+        yield result
         tenth = 10 * done // count
         if count >= TARGETS and sys.stderr.isatty():
             print(f"\r{'#' * tenth}{'.' * (10 - tenth)} {done} of {count}", end="\n" * (done == count), file=sys.stderr)

@@ -9,9 +9,19 @@ import sys
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_meant, add_output, add_sizes, add_targets, examine, quietly, say, sizes
+from .examination import (
+    add_meant,
+    add_output,
+    add_sizes,
+    add_targets,
+    examine,
+    open_typed,
+    open_typed_setup,
+    quietly,
+    sizes,
+)
 from .parallel import TARGETS, cores
-from .target import Opened, evaluate, open_setup, open_target, split
+from .target import Opened, evaluate
 
 FAMILY = "transformers:"
 EXAMPLES = """\
@@ -52,29 +62,24 @@ def run(args: argparse.Namespace) -> int:
         from course_lib.scan import families
 
         args.targets += [FAMILY + family for family in families()]
-    typed = [(one, _report_of_family if one.startswith(FAMILY) else _report) for one in args.targets]
+    typed = [(target, _report_of_family if target.startswith(FAMILY) else _report) for target in args.targets]
     return examine(args, typed + [(file, _report_of_setup) for file in args.setup])
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    say(args, [f"running build() of {file}"])
-    opened, x, options = open_setup(file, args.device)
-    say(args, opened.notes, notes)
+    opened, x, options = open_typed_setup(file, args, notes)
     if unknown := sorted(options.keys() - {"causal", "context", "make_cache", "scale", "window", "normalised"}):
         raise CourseError(
             f"build() of {file} gave {', '.join(unknown)}, and a scan takes call, causal, context, make_cache, "
             f"scale, window and normalised."
         )
-    given = {name: options[name] for name in ("scale", "window") if name in options}
-    given["not_normalised"] = not options.get("normalised", not args.not_normalised)
-    given["not_causal"] = not options.get("causal", not args.not_causal)
-    args = argparse.Namespace(**{**vars(args), **given})
-    name = type(opened.code).__name__
+    overrides = {name: options[name] for name in ("scale", "window") if name in options}
+    overrides["not_normalised"] = not options.get("normalised", not args.not_normalised)
+    overrides["not_causal"] = not options.get("causal", not args.not_causal)
+    args = argparse.Namespace(**{**vars(args), **overrides})
+    given = {name: options.get(name) for name in ("context", "make_cache")}
     with quietly(args, notes):
-        return _scanned(
-            opened.code, x, args, context=options.get("context"), call=opened.call,
-            make_cache=options.get("make_cache"), name=name,
-        )  # fmt: skip
+        return _scanned(opened.code, x, args, call=opened.call, name=type(opened.code).__name__, **given)
 
 
 def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
@@ -95,10 +100,7 @@ def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) ->
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    target = split(typed)
-    say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
-    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.cache, args.context))
-    say(args, opened.notes, notes)
+    target, opened = open_typed(typed, args, notes, (args.x, args.cache, args.context))
     with quietly(args, notes):
         return _report_of_opened(target.name, opened, args, notes)
 
@@ -127,8 +129,8 @@ def _scanned(
     from course_lib.scan import ON_REQUEST, PATHS, scan
 
     few = len(args.targets) < TARGETS  # of many, the progress is shown per target
-    paths = None if args.paths is None else _split_names(args.paths, [one.name for one in (*PATHS, *ON_REQUEST)])
-    names = paths or [one.name for one in PATHS]
+    paths = None if args.paths is None else _split_names(args.paths, [path.name for path in (*PATHS, *ON_REQUEST)])
+    names = paths or [path.name for path in PATHS]
 
     def show(path: str) -> None:
         done = names.index(path)
@@ -148,18 +150,18 @@ def _scanned(
 
 def _split_names(text: str, known: list[str]) -> list[str]:
     """Split names at commas, except the comma inside a known name, such as "padded, cached"."""
-    pieces, names = [one.strip() for one in text.split(",")], []
-    while pieces:
-        both = ", ".join(pieces[:2])
-        names.append(both if both in known else pieces[0])
-        del pieces[: 2 if both in known else 1]
+    parts, names = [part.strip() for part in text.split(",")], []
+    while parts:
+        both = ", ".join(parts[:2])
+        names.append(both if both in known else parts[0])
+        del parts[: 2 if both in known else 1]
     return names
 
 
 def _vocabulary(module: Any) -> int | None:
-    """Return the size of the embedding that is the module's first layer with weights; None if there is none."""
+    """Return the size of the vocabulary if the first layer with weights is an embedding."""
     from torch import nn
 
     modules = module.modules() if isinstance(module, nn.Module) else ()
-    first = next((one for one in modules if any(True for _ in one.parameters(recurse=False))), None)
+    first = next((submodule for submodule in modules if any(True for _ in submodule.parameters(recurse=False))), None)
     return first.num_embeddings if isinstance(first, nn.Embedding) else None

@@ -35,15 +35,15 @@ def run(args: argparse.Namespace) -> int:
 
 def command_to_type() -> str:
     """Return how to call this command in a shell: by its name if that is found, or else by its path."""
-    own = Path(sys.executable).with_name("course")
-    found = shutil.which("course")
-    return "course" if found and Path(found).parent == own.parent else shlex.quote(str(own))
+    beside_python = Path(sys.executable).with_name("course")
+    on_path = shutil.which("course")
+    return "course" if on_path and Path(on_path).parent == beside_python.parent else shlex.quote(str(beside_python))
 
 
 def default_workspace() -> Path:
     """Return the workspace that the current folder lies in; else the clone's own, else one in the current folder."""
-    if found := find_workspace(Path.cwd()):
-        return found
+    if workspace := find_workspace(Path.cwd()):
+        return workspace
     try:
         return repository() / FOLDER
     except CourseError:

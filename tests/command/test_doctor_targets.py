@@ -10,7 +10,7 @@ import torch
 
 from course_lib import about
 from course_lib.command import main
-from course_lib.command.target.examples import example_of
+from course_lib.command.target.example_arguments import example_of
 from course_lib.diagnosis import diagnose
 
 GPT = """\

@@ -52,9 +52,9 @@ def _answer(method: str, params: Any, tools: list[dict[str, Any]], call: Call) -
     if not isinstance(params, dict):
         raise RequestError(INVALID_PARAMS, "params must be an object")
     if method == "initialize":
-        asked = params.get("protocolVersion")
+        requested = params.get("protocolVersion")
         return {
-            "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
+            "protocolVersion": requested if requested in VERSIONS else VERSIONS[0],
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "course", "version": version()},
         }
@@ -68,13 +68,13 @@ def _answer(method: str, params: Any, tools: list[dict[str, Any]], call: Call) -
 
 
 def _called(params: dict[str, Any], tools: list[dict[str, Any]], call: Call) -> dict[str, Any]:
-    name, given = params.get("name"), params.get("arguments") or {}
-    tool = next((one for one in tools if one["name"] == name), None)
-    if tool is None or not isinstance(given, dict):
-        names = ", ".join(one["name"] for one in tools)
+    name, arguments = params.get("name"), params.get("arguments") or {}
+    tool = next((known for known in tools if known["name"] == name), None)
+    if tool is None or not isinstance(arguments, dict):
+        names = ", ".join(tool["name"] for tool in tools)
         raise RequestError(INVALID_PARAMS, f"there is no tool {name!r}; the tools are {names}")
     try:
-        text, failed = call(str(name), given), False
+        text, failed = call(str(name), arguments), False
     except ValueError as error:  # the assistant reads it and can mend its arguments
         text, failed = str(error), True
     return {"content": [{"type": "text", "text": text}], "isError": failed}

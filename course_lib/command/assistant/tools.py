@@ -53,28 +53,28 @@ TOOLS = [
 ]
 
 
-def call_tool(name: str, given: dict[str, Any]) -> str:
+def call_tool(name: str, arguments: dict[str, Any]) -> str:
     """Return what a tool says, as text.
 
     Raises:
         ValueError: the arguments don't fit, or the code could not be opened; the message gives the reason.
     """
-    _check(next(tool for tool in TOOLS if tool["name"] == name), given)
-    return explain(given["mistake"]) if name == "explain_mistake" else diagnosed(given)
+    _check(next(tool for tool in TOOLS if tool["name"] == name), arguments)
+    return explain(arguments["mistake"]) if name == "explain_mistake" else diagnosed(arguments)
 
 
-def diagnosed(given: dict[str, Any]) -> str:
+def diagnosed(arguments: dict[str, Any]) -> str:
     """Run `course doctor --json` in a process of its own, which is ended if it takes too long."""
-    if ("target" in given) == ("code" in given):
+    if ("target" in arguments) == ("code" in arguments):
         raise ValueError("give target, or code and name: one of the two.")
-    if "target" in given:
-        return _run(given["target"], given)
-    if "name" not in given:
+    if "target" in arguments:
+        return _run(arguments["target"], arguments)
+    if "name" not in arguments:
         raise ValueError("code needs name: the class, module or function to examine.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "code.py"
-        path.write_text(given["code"], encoding="utf-8")
-        return _run(f"{path}:{given['name']}", given)
+        path.write_text(arguments["code"], encoding="utf-8")
+        return _run(f"{path}:{arguments['name']}", arguments)
 
 
 def explain(mistake: str) -> str:
@@ -91,15 +91,15 @@ def explain(mistake: str) -> str:
     if mistake not in CATALOGUE:
         raise ValueError(f"there is no mistake {mistake!r}; explain_mistake with mistake='all' lists them.")
     entry = CATALOGUE[mistake]
-    said = {"mistake": mistake, "title": entry.title, "hint": entry.hint, "lesson": entry.lesson}
-    return json.dumps({**said, "url": page_of(mistake)}, indent=2)
+    facts = {"mistake": mistake, "title": entry.title, "hint": entry.hint, "lesson": entry.lesson}
+    return json.dumps({**facts, "url": page_of(mistake)}, indent=2)
 
 
-def _run(target: str, given: dict[str, Any]) -> str:
+def _run(target: str, arguments: dict[str, Any]) -> str:
     words = [sys.executable, "-m", "course_lib.command", "doctor", "--json"]
-    for option in OPTIONS.keys() & given.keys():
+    for option in OPTIONS.keys() & arguments.keys():
         flag = f"--{option.replace('_', '-')}"
-        words += [flag] * given[option] if OPTIONS[option][0] is SWITCH else [f"{flag}={given[option]}"]
+        words += [flag] * arguments[option] if OPTIONS[option][0] is SWITCH else [f"{flag}={arguments[option]}"]
     words += ["--", target]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
@@ -110,13 +110,13 @@ def _run(target: str, given: dict[str, Any]) -> str:
     return done.stdout
 
 
-def _check(tool: dict[str, Any], given: dict[str, Any]) -> None:
+def _check(tool: dict[str, Any], arguments: dict[str, Any]) -> None:
     schema = tool["inputSchema"]
     for name in schema["required"]:
-        if name not in given:
+        if name not in arguments:
             raise ValueError(f"{tool['name']} needs {name}.")
     kinds = {"string": str, "integer": int, "boolean": bool}
-    for name, value in given.items():
+    for name, value in arguments.items():
         if name not in schema["properties"]:
             raise ValueError(f"{tool['name']} has no argument {name!r}; it has {', '.join(schema['properties'])}.")
         kind = schema["properties"][name]["type"]

@@ -36,7 +36,7 @@ class Result:
         """A sentence for the target if it was not opened, or for each attention or path that was not examined."""
         if self.report is None:
             return (self.error,)
-        return tuple(f"{one.name} was not examined: {one.missing}" for one in self.report.not_examined)
+        return tuple(f"{unseen.name} was not examined: {unseen.missing}" for unseen in self.report.not_examined)
 
     @property
     def status(self) -> int:
@@ -45,8 +45,8 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        found = {"ok": False, "error": self.error} if self.report is None else self.report.as_dict()
-        return {"target": self.target, "status": self.status, **found, "notes": list(self.notes)}
+        report = {"ok": False, "error": self.error} if self.report is None else self.report.as_dict()
+        return {"target": self.target, "status": self.status, **report, "notes": list(self.notes)}
 
 
 def overall(results: Sequence[Result]) -> int:

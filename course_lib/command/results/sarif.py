@@ -23,21 +23,21 @@ UNNAMED, NOT_EXAMINED = "differs-from-attention", "not-examined"
 
 def sarif(results: Sequence[Result], tool: str) -> dict[str, Any]:
     """Return the log of one run over all targets as plain data."""
-    found = [(finding, result) for result in results if result.report for finding in result.report.findings]
-    driver: dict[str, Any] = {"name": tool, "version": version(), "rules": list(_rules(found))}
+    findings = [(finding, result) for result in results if result.report for finding in result.report.findings]
+    driver: dict[str, Any] = {"name": tool, "version": version(), "rules": list(_rules(findings))}
     if address := repository_address():
         driver["informationUri"] = address
     failed = [_notification(result, sentence) for result in results for sentence in result.not_examined]
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": not failed, "toolExecutionNotifications": failed}],
-        "results": [_entry(finding, result) for finding, result in found],
+        "results": [_entry(finding, result) for finding, result in findings],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rules(found: list[tuple[Finding, Result]]) -> Iterator[dict[str, Any]]:
-    for name, finding in {_rule(finding): finding for finding, _ in found}.items():
+def _rules(findings: list[tuple[Finding, Result]]) -> Iterator[dict[str, Any]]:
+    for name, finding in {_rule(finding): finding for finding, _ in findings}.items():
         title = finding.title if finding.mistake else "It differs from attention, or could not be examined."
         rule: dict[str, Any] = {"id": name, "shortDescription": {"text": title}}
         if address := page_of(finding.mistake):

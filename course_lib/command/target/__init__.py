@@ -1,7 +1,7 @@
 """Find, import and build what `course doctor` examines, with one sentence for each error."""
 
 from .building import Heads, evaluate
-from .calls import guess_call, part_to_take
+from .call_guesses import guess_call, part_to_take
 from .opening import Opened, load, open_target
 from .repository import repository_of
 from .setup_file import open_setup

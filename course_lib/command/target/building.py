@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from course_lib.command.clone import CourseError
 
 from .errors import because
-from .examples import example_of, resized, widths_in
+from .example_arguments import example_of, resized, widths_in
 from .names import callables
 from .stand_ins import StandIn, StandInUsed, refusal_of
 from .target import Target
@@ -52,7 +52,7 @@ def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
         raise because(f"{option} {shown!r} can't be evaluated", error, remedy) from error
 
 
-def build(thing: Any, target: Target, text: str | None, module: ModuleType, heads: Heads = (None, None)) -> Built:
+def build(definition: Any, target: Target, text: str | None, module: ModuleType, heads: Heads = (None, None)) -> Built:
     """Build a class or call a factory, unless what was named computes attention already.
 
     The text holds the arguments, as in a call, which are evaluated in the module; if it is None, those that a class
@@ -64,41 +64,41 @@ def build(thing: Any, target: Target, text: str | None, module: ModuleType, head
     from torch import nn
 
     name = target.name
-    if isinstance(thing, StandIn):
-        raise CourseError(f"{name} comes from a package that is not installed: {StandInUsed(thing)}.")
-    if inspect.isclass(thing):
-        made = _instance(thing, name, text, module, heads)
-    elif isinstance(thing, nn.Module) or not isinstance(thing, (types.FunctionType, functools.partial)):
+    if isinstance(definition, StandIn):
+        raise CourseError(f"{name} comes from a package that is not installed: {StandInUsed(definition)}.")
+    if inspect.isclass(definition):
+        built = _instance(definition, name, text, module, heads)
+    elif isinstance(definition, nn.Module) or not isinstance(definition, (types.FunctionType, functools.partial)):
         if text is not None:
             raise CourseError(
                 f"{name} is neither a class nor a function, so there is nothing to build: leave out --args."
             )
-        made = Built(thing)
+        built = Built(definition)
     else:
-        made = _from_factory(thing, name, text, module)
-    if not callable(made.code):
+        built = _from_factory(definition, name, text, module)
+    if not callable(built.code):
         raise CourseError(
-            f"{name} is {_a(made.code)}, not attention code: name a class, a module, a function or a factory of "
-            f"{target.place}, which has {callables(module)}."
+            f"{name} is {_a(built.code)}, not attention code: name a class, a module, a function or a factory of "
+            f"{target.source}, which has {callables(module)}."
         )
-    return made
+    return built
 
 
 def _instance(cls: type, name: str, text: str | None, module: ModuleType, heads: Heads) -> Built:
-    """Return an instance of a class; without a text, arguments are guessed, or chosen smaller than large defaults."""
+    """Build a class; without --args the arguments are guessed, or chosen smaller than large defaults."""
     if text is not None:
-        made = _called(cls, name, text, module)
-        return made._replace(notes=_too_wide(made.code, cls, module))
+        built = _called(cls, name, text, module)
+        return built._replace(notes=_too_wide(built.code, cls, module))
     guess = example_of(cls, module)
     if guess and "..." not in guess:
         return _guessed(cls, name, guess, module, heads)
-    made = _called(cls, name, None, module)
+    built = _called(cls, name, None, module)
     smaller = example_of(cls, module, small=True)
-    if width_in(made.code) > WIDE and smaller and "..." not in smaller:
+    if width_in(built.code) > WIDE and smaller and "..." not in smaller:
         with suppress(CourseError):
             note = f"built smaller than by default, as {name}({smaller}): give --args for other sizes"
             return _called(cls, name, smaller, module)._replace(notes=(note,))
-    return made._replace(notes=_too_wide(made.code, cls, module))
+    return built._replace(notes=_too_wide(built.code, cls, module))
 
 
 def _guessed(cls: type, name: str, guess: str, module: ModuleType, heads: Heads) -> Built:
@@ -121,8 +121,8 @@ def _guessed(cls: type, name: str, guess: str, module: ModuleType, heads: Heads)
     raise CourseError(f"{why}. These arguments are a guess: give --args, or a file with build() and --setup FILE.")
 
 
-def _too_wide(made: Any, cls: type, module: ModuleType) -> tuple[str, ...]:
-    width = width_in(made)
+def _too_wide(instance: Any, cls: type, module: ModuleType) -> tuple[str, ...]:
+    width = width_in(instance)
     if width <= WIDE:
         return ()
     smaller = example_of(cls, module, small=True)
@@ -131,40 +131,40 @@ def _too_wide(made: Any, cls: type, module: ModuleType) -> tuple[str, ...]:
 
 
 def _from_factory(function: Callable, name: str, text: str | None, module: ModuleType) -> Built:
-    """Return the module that a function returns, or the function if it returns something else."""
+    """Return the module that a function builds, or the function itself if it builds none."""
     from torch import nn
 
     if text is None and not _accepts(function):
         return Built(function)
     may_be_attention = text is None and inspect.signature(function).parameters  # x is an argument with a default
     try:
-        made = _called(function, name, text, module)
+        built = _called(function, name, text, module)
     except CourseError:
         if may_be_attention:
             return Built(function)
         raise
-    if isinstance(made.code, nn.Module):
-        return made
+    if isinstance(built.code, nn.Module):
+        return built
     if may_be_attention:
         return Built(function)
     raise CourseError(
-        f"{name}({text or ''}) returned {_a(made.code)}, not a module: leave out --args and say how to run {name} on "
+        f"{name}({text or ''}) returned {_a(built.code)}, not a module: leave out --args and say how to run {name} on "
         f'x, for example --call "lambda f, x: f(x, 3)".'
     )
 
 
-def _called(thing: Callable, name: str, text: str | None, module: ModuleType) -> Built:
+def _called(function: Callable, name: str, text: str | None, module: ModuleType) -> Built:
     from course_lib.tracing import set_in_script
 
     words, options = _arguments(text or "", module)
     try:
-        return Built(thing(*words, **options), widths=_widths(thing, *words, **options))
+        return Built(function(*words, **options), widths=_widths(function, *words, **options))
     except Exception as error:
         refused = refusal_of(error)
         remedy = "change --args" if text and not isinstance(refused, StandInUsed) else ""
         remedy = set_in_script(refused) or remedy
-        if not _accepts(thing, *words, **options):
-            remedy = f'give --args, such as --args "{example_of(thing, module)}"'
+        if not _accepts(function, *words, **options):
+            remedy = f'give --args, such as --args "{example_of(function, module)}"'
         raise because(f"{name}({text or ''}) could not be built", refused, remedy) from error
 
 
@@ -179,9 +179,9 @@ def _arguments(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str
     return evaluate("--args", f"_({text})", module, _=lambda *words, **options: (words, options))
 
 
-def _accepts(thing: Callable, *words: Any, **options: Any) -> bool:
+def _accepts(function: Callable, *words: Any, **options: Any) -> bool:
     try:
-        inspect.signature(thing).bind(*words, **options)
+        inspect.signature(function).bind(*words, **options)
     except TypeError:
         return False
     except ValueError:  # it has no signature
@@ -189,15 +189,15 @@ def _accepts(thing: Callable, *words: Any, **options: Any) -> bool:
     return True
 
 
-def _widths(thing: Callable, *words: Any, **options: Any) -> tuple[int, ...]:
+def _widths(function: Callable, *words: Any, **options: Any) -> tuple[int, ...]:
     try:
-        given = inspect.signature(thing).bind(*words, **options)
+        bound = inspect.signature(function).bind(*words, **options)
     except (TypeError, ValueError):  # it has no signature, or one that lies
         return ()
-    given.apply_defaults()
-    return widths_in(given.arguments)
+    bound.apply_defaults()
+    return widths_in(bound.arguments)
 
 
-def _a(thing: Any) -> str:
-    kind = type(thing).__name__
+def _a(value: Any) -> str:
+    kind = type(value).__name__
     return f"a{'n' * (kind[0] in 'aeiouAEIOU')} {kind}"

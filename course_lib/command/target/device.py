@@ -41,9 +41,9 @@ class _Redirected(TorchFunctionMode):
         self.device = torch.device(device)
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        def here(thing: Any) -> Any:
-            is_gpu = isinstance(thing, (str, torch.device)) and GPU.fullmatch(str(thing))
-            return self.device if is_gpu else thing
+        def here(argument: Any) -> Any:
+            is_gpu = isinstance(argument, (str, torch.device)) and GPU.fullmatch(str(argument))
+            return self.device if is_gpu else argument
 
         if getattr(func, "__name__", "") == "cuda":
             return args[0].to(self.device)

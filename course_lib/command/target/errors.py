@@ -24,5 +24,5 @@ def because(what: str, error: BaseException, remedy: str = "") -> CourseError:
         where = f" ({line.text})" if line and line.text else ""
         return CourseError(f"{what}{where}: {remedy}.")
     # Only the first line of the error's text, because some errors of PyTorch have twenty.
-    said = ": ".join([type(error).__name__, *str(error).splitlines()[:1]]).rstrip(".: ")
-    return CourseError(f"{what}: {said}{where}{f'; {remedy}' if remedy else ''}.")
+    message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]]).rstrip(".: ")
+    return CourseError(f"{what}: {message}{where}{f'; {remedy}' if remedy else ''}.")

@@ -15,11 +15,11 @@ from types import ModuleType
 
 from course_lib.command.clone import CourseError
 
+from .dependencies import does_work
 from .errors import COMMAND, INSTALLED, because
 from .modules import import_in_package, locations, look_first_in, new_module
-from .needed import does_work
 from .notebook import cells
-from .partial import PartialFinder, run_part
+from .partial_import import PartialFinder, run_part
 from .repository import above_packages, holder_of, repository_of
 from .stand_ins import StandIns
 from .target import Target
@@ -66,8 +66,8 @@ class Importer:
 
     def refusal(self) -> CourseError:
         """Return what to say of the last error, or of one before it that says more."""
-        error = next((one for one in reversed(self.errors) if not _is_relative(one)), self.errors[-1])
-        return because(f"{self.target.place} could not be imported", error, _remedy(error))
+        error = next((failure for failure in reversed(self.errors) if not _is_relative(failure)), self.errors[-1])
+        return because(f"{self.target.source} could not be imported", error, _remedy(error))
 
     def _prepare(self) -> None:
         warnings.simplefilter("ignore", SyntaxWarning)  # each try would show those of the file again
@@ -79,14 +79,15 @@ class Importer:
             return
         root = repository_of(path)
         folders = [path.parent, Path.cwd(), *([root, root / "src"] if root else [])]
-        sys.path.extend(str(one) for one in folders if one.is_dir() and str(one) not in sys.path)  # last: hides nothing
+        # At the end, where they hide nothing.
+        sys.path.extend(str(folder) for folder in folders if folder.is_dir() and str(folder) not in sys.path)
         if path.suffix == ".py" and does_work(_parsed(path)):
             self.parts.files[path] = self.names
 
     def _way(self) -> Callable[[], ModuleType]:
         path = self.target.path
         if path is None:
-            return partial(importlib.import_module, self.target.place)
+            return partial(importlib.import_module, self.target.source)
         if path.suffix == ".ipynb":
             return partial(self._notebook, path)
         if self.roots[-1] == path.parent:
@@ -108,7 +109,7 @@ class Importer:
         return module
 
     def _learns(self, error: BaseException) -> bool:
-        """Return whether there is something else to try after an error."""
+        """Return whether the error leaves something else to try."""
         if isinstance(error, ImportError) and "relative import" in str(error):
             if not self.other_roots:
                 return False
@@ -123,9 +124,9 @@ class Importer:
         return True
 
     def _finds(self, name: str) -> bool:
-        """Put the folder of a module on the path if the repository holds it, or else stand in for it."""
+        """Put the folder of a module on the path if the repository holds it; otherwise stand in for it."""
         package = name.split(".")[0]
-        if f"{self.target.place}.".startswith(f"{name}.") or name in self.stand_ins.names:
+        if f"{self.target.source}.".startswith(f"{name}.") or name in self.stand_ins.names:
             return False
         if self._is_hidden(name):
             return True
@@ -147,22 +148,22 @@ class Importer:
         before, self.first = self.first, holder_of(name, path)
         if self.first in (None, before):
             return False
-        sys.path[:] = [one for one in sys.path if Path(one).resolve() != path.parent]
+        sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != path.parent]
         return True
 
     def _forget(self) -> None:
-        """Drop the modules of the repository that the last try has imported, because some of them are unfinished."""
+        """Drop the repository's modules that the last try imported: some of them are unfinished."""
         path = self.target.path
         root = None if path is None else str(repository_of(path) or path.parent)
         # All are found before any is dropped: without its parent a package without __init__.py can't say where it is.
-        for name in [one for one in sys.modules if one not in self.before and self._is_ours(one, root)]:
+        for name in [loaded for loaded in sys.modules if loaded not in self.before and self._is_ours(loaded, root)]:
             del sys.modules[name]
 
     def _is_ours(self, name: str, root: str | None) -> bool:
         if root is None:
-            return name.split(".")[0] == self.target.place.split(".")[0]
+            return name.split(".")[0] == self.target.source.split(".")[0]
         where = locations(name)
-        return any(one.startswith(root) for one in where) and not any(one.startswith(INSTALLED) for one in where)
+        return any(path.startswith(root) for path in where) and not any(path.startswith(INSTALLED) for path in where)
 
 
 def _parsed(path: Path) -> ast.Module:
@@ -174,12 +175,12 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _failing_file(error: BaseException) -> Path | None:
-    """Return the innermost file that was being imported when it raised, unless it is installed or the course's."""
+    """Return the innermost file that raised while it was imported, unless it is installed or the course's."""
     if isinstance(error, SyntaxError) and error.filename:
         return Path(error.filename).resolve()
     foreign = (*INSTALLED, COMMAND, "<")
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.name == "<module>"]
-    files = [one.filename for one in frames if not one.filename.startswith(foreign)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+    files = [frame.filename for frame in frames if not frame.filename.startswith(foreign)]
     return Path(files[-1]).resolve() if files else None
 
 
@@ -187,7 +188,7 @@ def _other_roots(path: Path) -> list[Path]:
     """Return the folders from which the file may be imported as part of packages without __init__.py."""
     root = above_packages(path)
     roots = dict.fromkeys([repository_of(path), *list(root.parents)[:2]])
-    return [one for one in roots if one not in (None, root)]
+    return [folder for folder in roots if folder not in (None, root)]
 
 
 def _is_relative(error: BaseException) -> bool:

@@ -44,12 +44,12 @@ def import_in_package(root: Path, path: Path) -> ModuleType:
 
 
 def _make_room(name: str, path: Path) -> None:
-    """Drop the modules of a package of the same name that an earlier target has brought."""
+    """Drop the modules of a package of the same name that belong to an earlier target."""
     package = name.split(".")[0]
     where = locations(package)
     ours = any(path.is_relative_to(Path(location).parent) for location in where)
     if where and not ours and not any(location.startswith(INSTALLED) for location in where):
-        for other in [one for one in sys.modules if one.split(".")[0] == package]:
+        for other in [name for name in sys.modules if name.split(".")[0] == package]:
             del sys.modules[other]
 
 
@@ -57,6 +57,6 @@ def locations(name: str) -> list[str]:
     """Return the file and the folders of an imported module."""
     module = sys.modules.get(name)
     try:
-        return [str(one) for one in (getattr(module, "__file__", None), *getattr(module, "__path__", ())) if one]
+        return [str(path) for path in (getattr(module, "__file__", None), *getattr(module, "__path__", ())) if path]
     except Exception:  # a package whose parent is gone
         return []

@@ -21,7 +21,7 @@ def cells(path: Path) -> list[tuple[str, ast.Module]]:
     """
     try:
         listed = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        sources = [(at, "".join(one["source"])) for at, one in enumerate(listed, 1) if one["cell_type"] == "code"]
+        sources = [(at, "".join(cell["source"])) for at, cell in enumerate(listed, 1) if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError):
         raise CourseError(f"{path} is no notebook that Jupyter wrote: open it in Jupyter and save it again.") from None
     parsed = []

@@ -13,7 +13,7 @@ from course_lib.command.clone import CourseError
 from .building import Heads, build, evaluate
 from .importing import Importer
 from .names import callables, names_in
-from .partial import left_out
+from .partial_import import left_out
 from .target import Target
 
 SETUP = "run it in the folder that has what it needs, or write a file with build() and give --setup FILE"
@@ -85,11 +85,11 @@ def load(target: Target, names: set[str] = frozenset()) -> tuple[ModuleType, tup
     module = importer.module()
     if hasattr(module, target.name):
         return module, tuple(_notes(importer, module))
-    if failed := next((one for one in left_out(module) if target.name in one.names), None):
-        raise CourseError(f"{target.place} has no {target.name}, because this failed: {failed}; {SETUP}.")
+    if failed := next((omission for omission in left_out(module) if target.name in omission.names), None):
+        raise CourseError(f"{target.source} has no {target.name}, because this failed: {failed}; {SETUP}.")
     if target.path in importer.parts.files and importer.errors:
         raise importer.refusal()
-    raise CourseError(f"{target.place} has no {target.name}; it has {callables(module)}.")
+    raise CourseError(f"{target.source} has no {target.name}; it has {callables(module)}.")
 
 
 def _notes(importer: Importer, module: ModuleType) -> Iterator[str]:
@@ -98,9 +98,9 @@ def _notes(importer: Importer, module: ModuleType) -> Iterator[str]:
         yield f"stood in for: {', '.join(sorted(missing))} (not installed here)"
     if failed:
         yield f"stood in for: {', '.join(sorted(failed))} (could not be imported)"
-    modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
-    lost = [statement for one in dict.fromkeys([module, *modules]) for statement in left_out(one)]
+    modules = [loaded for loaded in list(sys.modules.values()) if isinstance(loaded, ModuleType)]
+    lost = [statement for loaded in dict.fromkeys([module, *modules]) for statement in left_out(loaded)]
     if len(lost) > 1:
         yield f"left out, because they failed: {len(lost)} statements, the first of them {lost[0]}"
-        lost = [one for one in lost[1:] if one.is_read]
-    yield from (f"left out, because it failed: {one}" for one in lost)
+        lost = [omission for omission in lost[1:] if omission.is_read]
+    yield from (f"left out, because it failed: {omission}" for omission in lost)

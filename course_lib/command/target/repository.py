@@ -28,8 +28,9 @@ def holder_of(name: str, path: Path) -> Path | None:
     """
     root = repository_of(path)
     above = [folder for folder in path.parents if root and folder.is_relative_to(root)] or list(path.parents)[:FEW]
-    beside = sorted(one for one in root.iterdir() if one.is_dir() and not one.name.startswith(".")) if root else []
-    for folder in [*above, *(one / "src" for one in above), *beside]:
+    inside = root.iterdir() if root else ()
+    beside = sorted(folder for folder in inside if folder.is_dir() and not folder.name.startswith("."))
+    for folder in [*above, *(parent / "src" for parent in above), *beside]:
         if (folder / "__init__.py").is_file():
             continue
         module = folder.joinpath(*name.split("."))

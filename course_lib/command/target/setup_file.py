@@ -30,11 +30,11 @@ def open_setup(file: str, device: str | None = None) -> tuple[Opened, Any, dict[
     with building_on(device):
         module, notes = load(Target(file, "build", Path(file).resolve()))
         try:
-            made = module.build()
+            setup = module.build()
         except Exception as error:
             raise because(f"build() of {file} failed", error) from error
-    if not (isinstance(made, tuple) and len(made) == 3 and callable(made[0]) and isinstance(made[2], dict)):
-        kind = f"{len(made)} things" if isinstance(made, tuple) else type(made).__name__
+    if not (isinstance(setup, tuple) and len(setup) == 3 and callable(setup[0]) and isinstance(setup[2], dict)):
+        kind = f"{len(setup)} things" if isinstance(setup, tuple) else type(setup).__name__
         raise CourseError(f"build() of {file} must return {FORM}; it returned {kind}.")
-    code, x, options = made
+    code, x, options = setup
     return Opened(code, options.pop("call", None), module, notes), x, options

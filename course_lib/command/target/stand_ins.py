@@ -27,9 +27,9 @@ def refusal_of(error: Exception) -> Exception:
     """Return which stand-in an error is about, if PyTorch refuses one as a layer; else the error."""
     trace = error.__traceback__
     while StandIn.__name__ in str(error) and trace is not None:
-        found = next(_stand_ins(trace.tb_frame.f_locals.values()), None)
-        if trace.tb_next is None and found is not None:
-            return StandInUsed(found).with_traceback(error.__traceback__)
+        stand_in = next(_stand_ins(trace.tb_frame.f_locals.values()), None)
+        if trace.tb_next is None and stand_in is not None:
+            return StandInUsed(stand_in).with_traceback(error.__traceback__)
         trace = trace.tb_next
     return error
 
@@ -99,8 +99,8 @@ class StandIn:
 
     @classmethod
     def __torch_function__(cls, func: Any, kinds: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        found = next(_stand_ins((*args, *(kwargs or {}).values())), None)
-        raise StandInUsed("a package that is stood in for" if found is None else found)
+        stand_in = next(_stand_ins((*args, *(kwargs or {}).values())), None)
+        raise StandInUsed("a package that is stood in for" if stand_in is None else stand_in)
 
 
 def _refuse(self: StandIn, *others: Any) -> Any:
@@ -108,7 +108,18 @@ def _refuse(self: StandIn, *others: Any) -> Any:
 
 
 OPERATORS = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"]
-for _name in [*OPERATORS, *(f"r{one}" for one in OPERATORS), "lt", "le", "gt", "ge", "int", "float", "index", "len"]:
+for _name in [
+    *OPERATORS,
+    *(f"r{operator}" for operator in OPERATORS),
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "int",
+    "float",
+    "index",
+    "len",
+]:
     setattr(StandIn, f"__{_name}__", _refuse)
 
 
@@ -132,7 +143,7 @@ class StandIns:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """Return how to make a module of a missing package; called by the import system."""
-        if not any(name == one or name.startswith(f"{one}.") for one in self.names):
+        if not any(name == package or name.startswith(f"{package}.") for package in self.names):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
 
@@ -147,7 +158,7 @@ class StandIns:
         for name, module in list(sys.modules.items()):
             if isinstance(module, StandInModule):
                 del sys.modules[name]
-        sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, StandIns)] + [self]
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, StandIns)] + [self]
 
 
 def _is_parameter(value: Any) -> bool:

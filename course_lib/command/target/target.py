@@ -13,7 +13,7 @@ from course_lib.command.clone import CourseError
 class Target(NamedTuple):
     """The file or module as it was typed, the name to examine in it, and the path if it is a file."""
 
-    place: str
+    source: str
     name: str
     path: Path | None
 
@@ -24,25 +24,25 @@ def split(target: str) -> Target:
     Raises:
         CourseError: the target has no such form, or the file or package does not exist.
     """
-    place, _, name = target.rpartition(":")
-    is_file = place.endswith((".py", ".ipynb"))
-    if not name.isidentifier() or not (is_file or all(part.isidentifier() for part in place.split("."))):
+    source, _, name = target.rpartition(":")
+    is_file = source.endswith((".py", ".ipynb"))
+    if not name.isidentifier() or not (is_file or all(part.isidentifier() for part in source.split("."))):
         raise CourseError(
             f"{target!r} is not FILE.py:NAME, such as my_attention.py:MultiHeadAttention, FILE.ipynb:NAME or "
             f"package.module:NAME."
         )
-    if is_file and not Path(place).is_file():
-        raise CourseError(f"there is no file {place}: give its path from {Path.cwd()}.")
+    if is_file and not Path(source).is_file():
+        raise CourseError(f"there is no file {source}: give its path from {Path.cwd()}.")
     if not is_file:
-        _check_module(place)
-    return Target(place, name, Path(place).resolve() if is_file else None)
+        _check_module(source)
+    return Target(source, name, Path(source).resolve() if is_file else None)
 
 
-def _check_module(place: str) -> None:
-    package = place.split(".")[0]
+def _check_module(source: str) -> None:
+    package = source.split(".")[0]
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     if package not in sys.modules and importlib.util.find_spec(package) is None:
         raise CourseError(
-            f"there is no module {place}: run this in the folder that holds it, or give the path of its file."
+            f"there is no module {source}: run this in the folder that holds it, or give the path of its file."
         )

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .examples import widths_in
+from .example_arguments import widths_in
 
 ANY = 12  # for code that takes every width; 1, 2, 3, 4 and 6 heads divide it
 
@@ -28,8 +28,8 @@ def width_of(
     widths = list(dict.fromkeys([*named, *frequent, *_other_widths(code)]))
     if len(widths) == 1 and linears:
         return widths[0]
-    found = next((width for width in widths if runs(code, call, batch, tokens, width)), None)
-    return found or (linears[0] if linears else None)
+    fitting = next((width for width in widths if runs(code, call, batch, tokens, width)), None)
+    return fitting or (linears[0] if linears else None)
 
 
 def shape_with_width_first(
@@ -39,10 +39,11 @@ def shape_with_width_first(
 
     No parameter has as many rows or columns as there are tokens, so that these can't be taken for the width.
     """
-    sizes = {size for one in code.parameters() for size in one.shape} if hasattr(code, "parameters") else set()
+    parameters = code.parameters() if hasattr(code, "parameters") else ()
+    sizes = {size for parameter in parameters for size in parameter.shape}
     tokens = next(count for count in itertools.count(tokens) if count not in sizes)
     axes = ((tokens,), (2, tokens))
-    shapes = ((batch, width, *one) for width in dict.fromkeys(_channels(code)) for one in axes)
+    shapes = ((batch, width, *rest) for width in dict.fromkeys(_channels(code)) for rest in axes)
     return next((shape for shape in shapes if not why_not(code, call, *shape)), None)
 
 
@@ -63,7 +64,7 @@ def why_not(code: Any, call: Callable[..., Any] | None, *sizes: int) -> str:
     x = torch.ones(*sizes, dtype=torch.float64)
     try:
         subject = Subject(code, call)
-        if not subject.runs_in(own := subject.dtype(x.float()), x.to(own)):
+        if not subject.runs_in(native := subject.dtype(x.float()), x.to(native)):
             subject.run(x)
     except (SubjectFailed, RuntimeError) as error:
         return str(error).partition("\n")[0] or type(error).__name__
@@ -85,7 +86,6 @@ def _other_widths(code: Any) -> Iterator[int]:
 
 
 def _channels(code: Any) -> Iterator[int]:
-    """Yield how many channels the convolutions take, and the norms of channels."""
     from torch import nn
 
     for module in code.modules() if isinstance(code, nn.Module) else ():

@@ -10,6 +10,8 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple, get_type_hints
 
+from .call_guesses import named_parameters
+
 CONFIG = re.compile(r"conf|cfg|args|params|settings|options|hparams", re.I)
 
 
@@ -43,22 +45,22 @@ SIZES = (
 WIDTH = "24"
 
 
-def example_of(thing: Callable, module: ModuleType, *, small: bool = False) -> str:
+def example_of(function: Callable, module: ModuleType, *, small: bool = False) -> str:
     """Write arguments for a class or function, such as "d_in=24, num_heads=6" or "GPTConfig(n_head=6, n_embd=24)".
 
     Its configuration may be defined in the module. With `small`, defaults that are larger sizes are replaced, too.
     """
-    found: list[str] = []
-    for parameter in _parameters(thing):
+    arguments: list[str] = []
+    for parameter in named_parameters(function):
         if parameter.default is not parameter.empty:
             if small and _is_larger(parameter.default, _written(parameter.name)):
-                found.append(f"{parameter.name}={_written(parameter.name)}")
+                arguments.append(f"{parameter.name}={_written(parameter.name)}")
             continue
-        read = _read(thing, parameter.name)
+        read = _read(function, parameter.name)
         is_config = bool(read or CONFIG.search(parameter.name) or CONFIG.search(_annotation(parameter)))
-        value = _config(parameter, thing, read, module) if is_config else _written(parameter.name)
-        found.append(value if not found and is_config else f"{parameter.name}={value}")
-    return ", ".join(found)
+        value = _config(parameter, function, read, module) if is_config else _written(parameter.name)
+        arguments.append(value if not arguments and is_config else f"{parameter.name}={value}")
+    return ", ".join(arguments)
 
 
 def resized(example: str, *, num_heads: int = 6, num_kv_heads: int = 2, head_dim: int = 4) -> str:
@@ -69,7 +71,7 @@ def resized(example: str, *, num_heads: int = 6, num_kv_heads: int = 2, head_dim
 
 def widths_in(values: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the numbers among some arguments or attributes whose names are those of a width, such as `d_model`."""
-    return tuple(one for name, one in values.items() if _is_number(one) and one > 0 and _written(name) == WIDTH)
+    return tuple(value for name, value in values.items() if _is_number(value) and value > 0 and _written(name) == WIDTH)
 
 
 def _is_number(value: Any) -> bool:
@@ -80,19 +82,14 @@ def _is_larger(default: Any, small: str) -> bool:
     return _is_number(default) and small.isdigit() and default > int(small) > 0
 
 
-def _parameters(thing: Callable) -> list[inspect.Parameter]:
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [each for each in inspect.signature(thing).parameters.values() if each.kind not in variable]
-
-
 def _annotation(parameter: inspect.Parameter) -> str:
-    given = parameter.annotation
-    return "" if given is parameter.empty else given if isinstance(given, str) else getattr(given, "__name__", "")
+    annotation = parameter.annotation
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
 
 
-def _config(parameter: inspect.Parameter, thing: Callable, read: list[str], module: ModuleType) -> str:
-    """Return a configuration with the values that the class reads, of the configuration's class if that is known."""
-    classes = {name: value for name, value in vars(module).items() if inspect.isclass(value) and value is not thing}
+def _config(parameter: inspect.Parameter, function: Callable, read: list[str], module: ModuleType) -> str:
+    """Write a configuration with the values that the class reads, of the configuration's own class if that is known."""
+    classes = {name: value for name, value in vars(module).items() if inspect.isclass(value) and value is not function}
     if cls := classes.get(_annotation(parameter)):
         return _of_class(cls, read)
     for name, cls in classes.items():
@@ -102,13 +99,13 @@ def _config(parameter: inspect.Parameter, thing: Callable, read: list[str], modu
 
 
 def _of_class(cls: Any, read: list[str]) -> str:
-    """Return a call of a configuration's class, with required arguments and small sizes for what is read."""
+    """Write a call of a configuration's class: its required arguments, and small sizes for what is read."""
     try:
         kinds = get_type_hints(cls)
     except Exception:  # an annotation may name what is imported only for type checkers
         kinds = {}
     words = []
-    for parameter in _parameters(cls):
+    for parameter in named_parameters(cls):
         name, needed = parameter.name, parameter.default is parameter.empty
         if dataclasses.is_dataclass(kinds.get(name)):
             words += [f"{name}={_of_class(kinds[name], read)}"] if needed else []
@@ -117,18 +114,15 @@ def _of_class(cls: Any, read: list[str]) -> str:
     return f"{cls.__name__}({', '.join(words)})"
 
 
-def _read(thing: Callable, name: str) -> list[str]:
+def _read(function: Callable, name: str) -> list[str]:
     """Return the attributes of a parameter that the source reads, in order."""
     source = ""
-    for one in (
-        thing,
-        getattr(thing, "__init__", None),
-    ):  # a class of a cell has no source
+    for candidate in (function, getattr(function, "__init__", None)):  # a class of a cell has no source
         with suppress(OSError, TypeError):
-            source = source or inspect.getsource(one)  # type: ignore[arg-type]
+            source = source or inspect.getsource(candidate)  # type: ignore[arg-type]
     return list(dict.fromkeys(re.findall(rf"(?<![\w.]){name}\.(\w+)", source)))
 
 
 def _written(name: str) -> str:
-    """Return a value for a parameter of this name as source code, or "..." if no pattern matches."""
+    """Write a value for a parameter of this name, or "..." if no pattern matches."""
     return next((repr(value) for pattern, value in SIZES if re.search(pattern, name, re.I)), "...")

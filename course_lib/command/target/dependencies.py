@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -25,14 +25,18 @@ def needed(statements: list[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
     A statement is needed if it binds a name that a needed one reads, or changes it, as `table[0] = 1`,
     `table.append(1)` and `sys.path.append("..")` do.
     """
-    known = {name for one in statements if isinstance(one, IMPORTS) for name in _bound(one)}
-    kept = {at: one for at, one in enumerate(statements) if isinstance(one, (*IMPORTS, *Definition.__args__))}
+    known = {name for statement in statements if isinstance(statement, IMPORTS) for name in bound(statement)}
+    kept = {
+        at: statement
+        for at, statement in enumerate(statements)
+        if isinstance(statement, (*IMPORTS, *Definition.__args__))
+    }
     wanted = set(names)
-    for one in kept.values():
-        wanted |= _read_at_once(one)
+    for statement in kept.values():
+        wanted |= _read_at_once(statement)
     read: set[int] = set()
     while True:
-        fresh = [at for at, one in enumerate(statements) if at not in read and _matters(one, wanted, known)]
+        fresh = [at for at, statement in enumerate(statements) if at not in read and _matters(statement, wanted, known)]
         if not fresh:
             return [statements[at] for at in sorted({*kept, *read})]
         for at in fresh:
@@ -40,44 +44,37 @@ def needed(statements: list[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
             wanted |= loaded(statements[at])
 
 
-def read_by(statements: list[ast.stmt], names: set[str]) -> set[str]:
+def names_read(statements: list[ast.stmt], names: set[str]) -> set[str]:
     """Return the names, and those that their definitions read, and the definitions of these, and so on."""
-    found = set(names)
+    reached = set(names)
     while True:
-        definitions = [one for one in statements if isinstance(one, Definition) and one.name in found]
-        if (more := _in_all(definitions)) <= found:
-            return found
-        found |= more
-
-
-def bound(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement gives a value to in its module."""
-    return set(_bound(statement))
+        definitions = [
+            statement for statement in statements if isinstance(statement, Definition) and statement.name in reached
+        ]
+        if (more := _in_all(definitions)) <= reached:
+            return reached
+        reached |= more
 
 
 def _matters(statement: ast.stmt, wanted: set[str], known: set[str]) -> bool:
     if isinstance(statement, ast.If) and _is_main(statement.test):
         return False
-    if set(_bound(statement)) & wanted:
+    if bound(statement) & wanted:
         return True
     changed = _changed(statement)
     return changed is not None and changed in wanted and loaded(statement) <= wanted | known | set(dir(builtins))
 
 
-def _bound(node: ast.AST) -> Iterator[str]:
-    """Yield names that are bound, but not those in the bodies of functions, classes and comprehensions."""
+def bound(node: ast.AST) -> set[str]:
+    """Return the names that a statement or target binds, without those inside functions, classes and comprehensions."""
     if isinstance(node, Definition):
-        yield node.name
-        return
+        return {node.name}
     if isinstance(node, IMPORTS):
-        yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
-        return
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     if isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
-        return
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    for child in ast.iter_child_nodes(node):
-        yield from _bound(child)
+        return set()
+    names = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
+    return names.union(*map(bound, ast.iter_child_nodes(node)))
 
 
 def _changed(statement: ast.stmt) -> str | None:
@@ -100,11 +97,13 @@ def loaded(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Name):
         return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, COMPREHENSIONS):
-        own = {name for each in node.generators for name in _bound(each.target)}
-        return _in_all(ast.iter_child_nodes(node)) - own | loaded(node.generators[0].iter)
+        variables = {name for each in node.generators for name in bound(each.target)}
+        return _in_all(ast.iter_child_nodes(node)) - variables | loaded(node.generators[0].iter)
     if isinstance(node, FUNCTIONS):
         body = node.body if isinstance(node.body, list) else [node.body]
-        around = [one for one in ast.iter_child_nodes(node) if one not in body]  # decorators, defaults and annotations
+        around = [
+            child for child in ast.iter_child_nodes(node) if child not in body
+        ]  # decorators, defaults and annotations
         return _in_all(around) | (_in_all(body) - _own_names(node, body))
     return _in_all(ast.iter_child_nodes(node))
 
@@ -114,23 +113,24 @@ def _in_all(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _own_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: list[Any]) -> set[str]:
-    """Return the names of a function's arguments and of what it binds in its own body."""
-    inside = [one for each in body for one in ast.walk(each)]
-    declared = {name for one in inside if isinstance(one, (ast.Global, ast.Nonlocal)) for name in one.names}
-    arguments = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
-    return arguments | {name for each in body for name in _bound(each)} - declared
+    inside = [inner for each in body for inner in ast.walk(each)]
+    declared = {
+        name for statement in inside if isinstance(statement, (ast.Global, ast.Nonlocal)) for name in statement.names
+    }
+    arguments = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    return arguments | {name for each in body for name in bound(each)} - declared
 
 
 def _read_at_once(statement: ast.stmt) -> set[str]:
-    """Return the names that a definition reads when it is made: decorators, bases, defaults, a class's own lines."""
+    """Return the names that a definition reads as it runs: decorators, bases, defaults, a class's own lines."""
     if not isinstance(statement, Definition):
         return set()
     parts: list[ast.AST] = [*statement.decorator_list]
     if isinstance(statement, ast.ClassDef):
-        parts += [*statement.bases, *(one for one in statement.body if not isinstance(one, NESTED))]
-        inner = [_read_at_once(one) for one in statement.body]
+        parts += [*statement.bases, *(child for child in statement.body if not isinstance(child, NESTED))]
+        inner = [_read_at_once(child) for child in statement.body]
         return _in_all(parts).union(*inner)
-    parts += [*statement.args.defaults, *(one for one in statement.args.kw_defaults if one is not None)]
+    parts += [*statement.args.defaults, *(default for default in statement.args.kw_defaults if default is not None)]
     return _in_all(parts)
 
 

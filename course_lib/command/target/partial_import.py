@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from .needed import bound, needed, read_by
+from .dependencies import bound, names_read, needed
 from .stand_ins import StandIn, StandIns
 
 LEFT_OUT = "__left_out__"  # in the namespace of a module that was run in part
@@ -29,8 +29,8 @@ class LeftOut(NamedTuple):
     is_read: bool
 
     def __str__(self) -> str:
-        said = str(self.error).splitlines()[:1]
-        return f"{self.line} ({': '.join([type(self.error).__name__, *said])})"
+        message = str(self.error).splitlines()[:1]
+        return f"{self.line} ({': '.join([type(self.error).__name__, *message])})"
 
 
 def run_part(
@@ -47,15 +47,15 @@ def run_part(
     statements = [statement for statement, _ in of_file]
     flags = _future_flags(statements)
     vars(module)[LEFT_OUT] = []
-    read = read_by(statements, names or set())
+    read = names_read(statements, names or set())
     for statement in statements if names is None else needed(statements, names):
         file = files[id(statement)]
         try:
             _run(statement, file, flags, module)
         except (Exception, SystemExit) as error:
-            if isinstance(statement, ast.ImportFrom) and _is_incomplete(error):
+            if isinstance(statement, ast.ImportFrom) and type(error) is ImportError:  # the module lacks a name
                 _import_what_is_there(statement, file, module, stand_ins)
-            elif isinstance(error, ModuleNotFoundError) or _defines(statement, names or set()):
+            elif isinstance(error, ModuleNotFoundError) or getattr(statement, "name", None) in (names or ()):
                 raise
             else:
                 text = linecache.getline(file, statement.lineno).strip()
@@ -68,27 +68,18 @@ def _run(statement: ast.stmt, file: str, flags: int, module: ModuleType) -> None
 
 
 def _future_flags(statements: Iterable[ast.stmt]) -> int:
-    """Return what `from __future__ import annotations` and its like mean for the statements after it."""
-    froms = [one for one in statements if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
-    features = [getattr(__future__, alias.name) for one in froms for alias in one.names]
-    return functools.reduce(operator.or_, [one.compiler_flag for one in features], 0)
-
-
-def _is_incomplete(error: BaseException) -> bool:
-    """Return whether a module is there, and a name that is imported from it is not."""
-    return isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError)
-
-
-def _defines(statement: ast.stmt, names: set[str]) -> bool:
-    return isinstance(statement, (ast.ClassDef, ast.FunctionDef)) and statement.name in names
+    """Return the compiler flags of `from __future__ import ...`."""
+    imports = [each for each in statements if isinstance(each, ast.ImportFrom) and each.module == "__future__"]
+    features = [getattr(__future__, alias.name) for each in imports for alias in each.names]
+    return functools.reduce(operator.or_, [feature.compiler_flag for feature in features], 0)
 
 
 def _import_what_is_there(statement: ast.ImportFrom, file: str, module: ModuleType, stand_ins: StandIns) -> None:
-    """Import the names of one statement one by one, and stand in for those that are missing."""
+    """Import the names of a statement separately, and stand in for the missing ones."""
     for alias in statement.names:
-        one = ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
+        single_import = ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
         try:
-            _run(one, file, 0, module)
+            _run(single_import, file, 0, module)
         except ImportError:
             name = f"{'.' * statement.level}{statement.module or ''}.{alias.name}"
             stand_ins.single.add(name)
@@ -118,7 +109,7 @@ class PartialFinder:
 
     def install(self) -> None:
         """Begin to answer, before every other finder; those of earlier files are forgotten."""
-        sys.meta_path[:] = [self, *(one for one in sys.meta_path if not isinstance(one, PartialFinder))]
+        sys.meta_path[:] = [self, *(finder for finder in sys.meta_path if not isinstance(finder, PartialFinder))]
 
 
 class _PartialLoader(importlib.machinery.SourceFileLoader):

@@ -15,7 +15,21 @@ from typing import Any
 from .clone import CourseError
 from .parallel import in_processes, with_progress
 from .results import Result, as_json, github_lines, overall, sarif
-from .target import ANY, Opened, evaluate, guess_call, runs, shape_with_width_first, why_not, width_of
+from .target import (
+    ANY,
+    Heads,
+    Opened,
+    Target,
+    evaluate,
+    guess_call,
+    open_setup,
+    open_target,
+    runs,
+    shape_with_width_first,
+    split,
+    why_not,
+    width_of,
+)
 
 Report = Callable[[str, argparse.Namespace, list[str]], Any]
 
@@ -23,41 +37,24 @@ Report = Callable[[str, argparse.Namespace, list[str]], Any]
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add what is examined, and how it is built and run."""
     add = parser.add_argument
-    add(
-        "targets",
-        nargs="*",
-        metavar="FILE.py:NAME",
-        help="the file, notebook (FILE.ipynb:NAME) or package.module, and the class, module, function or factory in it",
+    of_targets = (
+        "the file, notebook (FILE.ipynb:NAME) or package.module, and the class, module, function or factory in it"
     )
-    add(
-        "--setup",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a file whose build() returns (module, x, options of diagnose), for what the other options can't say",
-    )
-    add(
-        "--args",
-        metavar="CODE",
-        help="what the class or factory is called with, as between the brackets of a call, with names of the file: "
-        '"3, 4, num_heads=2" or "Config(n_head=3)"',
-    )
+    of_setup = "a file whose build() returns (module, x, options of diagnose), for what the other options can't say"
+    of_args = "what the class or factory is called with, as between the brackets of a call, with names of the file: "
+    of_device = "build it on this device whatever device it asks for; it is examined on the CPU in any case"
+    add("targets", nargs="*", metavar="FILE.py:NAME", help=of_targets)
+    add("--setup", action="append", default=[], metavar="FILE", help=of_setup)
+    add("--args", metavar="CODE", help=of_args + '"3, 4, num_heads=2" or "Config(n_head=3)"')
     add("--call", metavar="CODE", help='how to run it, if not by x alone: "lambda m, x: m(x)[0]"')
-    add(
-        "--device",
-        choices=("cpu", "cuda", "mps"),
-        help="build it on this device whatever device it asks for; it is examined on the CPU in any case",
-    )
+    add("--device", choices=("cpu", "cuda", "mps"), help=of_device)
 
 
 def add_sizes(parser: argparse.ArgumentParser, *, batch: int, tokens: int) -> None:
     """Add the sizes of x, or x itself."""
     add = parser.add_argument
-    add(
-        "--d-in",
-        type=int,
-        help="width of a token (default: the width of the module's Linears or parameters that it can be run with)",
-    )
+    of_width = "width of a token (default: the width of the module's Linears or parameters that it can be run with)"
+    add("--d-in", type=int, help=of_width)
     add("--batch", type=int, default=batch, help="samples in the input (default: %(default)s)")
     add("--tokens", type=int, default=tokens, help="tokens in a sample (default: %(default)s)")
     add("--x", metavar="CODE", help='the input itself: "torch.randn(2, 16, 24)"')
@@ -92,13 +89,13 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
         raise CourseError("name what to examine: FILE.py:NAME, FILE.ipynb:NAME, package.module:NAME or --setup FILE.")
     alone = len(typed) == 1 and not (args.sarif or args.github)
     work = partial(_result, args, alone)
-    found = in_processes(work, typed, getattr(args, "jobs", 1))
-    results = list(with_progress(found, [target for target, _ in typed], args))
+    pending = in_processes(work, typed, getattr(args, "jobs", 1))
+    results = list(with_progress(pending, [target for target, _ in typed], args))
     if args.json:
         print(as_json(results))
     else:
-        reports = [one.report for one in results if one.report is not None]
-        print("\n\n".join(one.in_words("add --not-causal", verbose=args.verbose) for one in reports))
+        reports = [result.report for result in results if result.report is not None]
+        print("\n\n".join(report.in_words("add --not-causal", verbose=args.verbose) for report in reports))
     if args.github:
         print(*github_lines(results, args.prog), sep="\n", file=sys.stderr if args.json else sys.stdout)
     if args.sarif:
@@ -124,7 +121,7 @@ def _result(args: argparse.Namespace, alone: bool, typed: tuple[str, Report]) ->
 
 
 class _Dropped(io.TextIOBase):
-    """A stream that keeps nothing, and whether anything was written."""
+    """A stream that discards its text and remembers whether there was any."""
 
     written = False
 
@@ -153,7 +150,7 @@ def with_guessed_call(
         return opened
 
     def does_run(call: Any) -> bool:
-        return runs(opened.code, call if context is None else _given(call, context), *x.shape)
+        return runs(opened.code, call if context is None else _with_context(call, context), *x.shape)
 
     text = guess_call(opened.code, not args.not_causal, does_run, context is not None)
     if text is None:
@@ -162,18 +159,37 @@ def with_guessed_call(
     return replace(opened, call=evaluate("--call", text, opened.module))
 
 
-def _given(call: Any, context: Any) -> Callable[[Any, Any], Any]:
-    """Return a call of (code, x) that gives the context, too; without a call of its own the code gets it second."""
+def _with_context(call: Any, context: Any) -> Callable[[Any, Any], Any]:
+    """Return a call of (code, x) that passes the context as well, by default as the second argument."""
     run = call or (lambda code, x, context: code(x, context))
     return lambda code, x: run(code, x, context.to(x.dtype) if context.is_floating_point() else context)
 
 
-def say(args: argparse.Namespace, said: Iterable[str], notes: list[str] | None = None) -> None:
+def say(args: argparse.Namespace, sentences: Iterable[str], notes: list[str] | None = None) -> None:
     """Print sentences on the side, and add them to the notes that go with the data."""
-    for note in said:
+    for note in sentences:
         print(f"{args.prog}: {note}", file=sys.stderr)
         if notes is not None:
             notes.append(note)
+
+
+def open_typed(
+    typed: str, args: argparse.Namespace, notes: list[str], names: tuple[str | None, ...], heads: Heads = (None, None)
+) -> tuple[Target, Opened]:
+    """Open a target as it was typed, and say what is run and what was guessed for it."""
+    target = split(typed)
+    say(args, [f"running {target.name} of {target.source} (importing a file runs it)"])
+    opened = open_target(target, args.args, args.call, args.device, names, heads)
+    say(args, opened.notes, notes)
+    return target, opened
+
+
+def open_typed_setup(file: str, args: argparse.Namespace, notes: list[str]) -> tuple[Opened, Any, dict[str, Any]]:
+    """Return the code, x and options of a set-up file, and say what is run."""
+    say(args, [f"running build() of {file}"])
+    opened, x, options = open_setup(file, args.device)
+    say(args, opened.notes, notes)
+    return opened, x, options
 
 
 def input_of(opened: Opened, name: str, args: argparse.Namespace, notes: list[str] | None = None) -> Any:

@@ -19,18 +19,22 @@ def guessed_calls(code: Any, causal: bool, context: bool = False) -> Iterator[st
     A mask that has to be given is None, or has 1 wherever a token may be seen. With a context, c, all but the first
     argument are made of that: "lambda m, x, c: m(x, c, c)".
     """
-    needed = _arguments(code)
+    needed = [each for each in named_parameters(code) if each.default is each.empty]
     if len(needed) < 2:
         return
     keys = "c" if context else "x"
     for mask in ("None", TRUE.format(keys) + ".tril()" * (causal and not context)):
-        given = [keys if TENSOR.fullmatch(name) else mask if MASK.fullmatch(name) else "" for name, _ in needed]
-        if "" in given:
+        names = [parameter.name for parameter in needed]
+        arguments = [keys if TENSOR.fullmatch(name) else mask if MASK.fullmatch(name) else "" for name in names]
+        if "" in arguments:
             return
-        given[0] = "x" if given[0] == keys else given[0]
-        words = [f"{name}={value}" if by_name else value for (name, by_name), value in zip(needed, given, strict=True)]
+        arguments[0] = "x" if arguments[0] == keys else arguments[0]
+        words = [
+            f"{parameter.name}={value}" if parameter.kind is parameter.KEYWORD_ONLY else value
+            for parameter, value in zip(needed, arguments, strict=True)
+        ]
         yield f"lambda m, x{', c' * context}: m({', '.join(words)})"
-        if mask not in given:
+        if mask not in arguments:
             return
 
 
@@ -40,12 +44,12 @@ def guess_call(code: Any, causal: bool, runs: Callable[[Any], bool], context: bo
 
     guesses = [] if context and runs(None) else list(guessed_calls(code, causal, context))
     if not guesses and not context and not runs(None):  # such as forward(x, y=None), which raises without y
-        others = [name for name, _ in _arguments(code, optional=True)[1:] if TENSOR.fullmatch(name)]
-        guesses = [f"lambda m, x: m({', '.join(['x', *(f'{name}=x' for name in others)])})"] if others else []
+        others = [f", {each.name}=x" for each in named_parameters(code)[1:] if TENSOR.fullmatch(each.name)]
+        guesses = [f"lambda m, x: m(x{''.join(others)})"] if others else []
     return next((text for text in guesses if runs(eval(text, {"torch": torch}))), None)
 
 
-def part_to_take(code: Any, call: Callable[..., Any], *given: Any) -> str:
+def part_to_take(code: Any, call: Callable[..., Any], *inputs: Any) -> str:
     """Return what takes the output out of the parts that a call gives back, as "[0]"; "" if it gives back one thing.
 
     A call that fails gives back nothing: the examination says why.
@@ -60,20 +64,14 @@ def part_to_take(code: Any, call: Callable[..., Any], *given: Any) -> str:
     try:
         run = copy_of(code).eval() if isinstance(code, nn.Module) else code
         with torch.random.fork_rng(devices=[]), without_gradients():
-            made = call(run, *given)
+            output = call(run, *inputs)
     except Exception:
         return ""
-    return calling.part_to_take(made)
+    return calling.part_to_take(output)
 
 
-def _arguments(code: Any, optional: bool = False) -> list[tuple[str, bool]]:
-    """Return (name, whether it is given by name) of the arguments without, or with, a default; [] if unknown."""
-    from torch import nn
+def named_parameters(code: Any) -> list[inspect.Parameter]:
+    """Return the parameters of code except *args and **kwargs; [] where they are unknown."""
+    from course_lib.calling import parameters_of
 
-    try:
-        parameters = inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    listed = [one for one in parameters if one.kind not in variable and (optional or one.default is one.empty)]
-    return [(one.name, one.kind is one.KEYWORD_ONLY) for one in listed]
+    return [each for each in parameters_of(code) if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
