@@ -14,7 +14,7 @@ from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, PASSED, Verdict
 
 from .manifest import Release
 from .marks import IN_PART, Mark, StudentResult
-from .reports import number, read_own_table, shown_name, student_named, write_table
+from .reports import number, read_course_table, shown_name, student_named, write_table
 
 HEADER, EXTENSIONS_HEADER = ("student", "exercise", "points", "comment"), ("student", "due")
 TIME_COLUMN = "handed_in"  # the column that grading adds to the decisions: when what was decided on was handed in
@@ -47,25 +47,25 @@ def read_decisions(path: Path, release: Release, students: Sequence[str]) -> Dec
         return {}
     possible = {exercise.name: exercise.points for exercise in release.exercises}
     decisions: Decisions = {}
-    for student, exercise, points, comment, handed_in in _own_rows(path, HEADER, students, 2, (TIME_COLUMN,)):
+    for student, exercise, points, comment, handed_in in _known_rows(path, HEADER, students, 2, (TIME_COLUMN,)):
         try:
-            given = float(points.replace(",", ".")) if points else None
-            if given is not None and not 0 <= given <= possible[exercise]:
+            awarded = float(points.replace(",", ".")) if points else None
+            if awarded is not None and not 0 <= awarded <= possible[exercise]:
                 raise ValueError
         except (ValueError, KeyError):
             limit = (
                 f"give a number from 0 to {number(possible[exercise])}" if exercise in possible else "there is no such"
             )
             raise ValueError(f"{path} gives {student} {points!r} points for {exercise!r}: {limit}.") from None
-        decisions[shown_name(student), exercise] = Decision(given, comment, handed_in)
+        decisions[shown_name(student), exercise] = Decision(awarded, comment, handed_in)
     return decisions
 
 
-def _own_rows(
+def _known_rows(
     path: Path, header: Sequence[str], students: Sequence[str], keys: int, more: Sequence[str] = ()
 ) -> list[list[str]]:
     """Read the rows of a table about these students; no two rows may be about the same, which the first cells say."""
-    rows = [[student_named(name, students, path), *rest] for name, *rest in read_own_table(path, header, more)]
+    rows = [[student_named(name, students, path), *rest] for name, *rest in read_course_table(path, header, more)]
     for key, count in Counter(tuple(row[:keys]) for row in rows).items():
         if count > 1:
             raise ValueError(f"{path} has {count} rows for {' and '.join(key)}: remove all but the one that counts.")
@@ -78,21 +78,21 @@ def write_decisions(path: Path, decisions: Decisions, results: Sequence[StudentR
     Returns:
         Sentences on decisions about something else than what counts now.
     """
-    now = {shown_name(one.student): one.submitted_at or "" for one in results}
+    now = {shown_name(result.student): result.submitted_at or "" for result in results}
     needed: Decisions = {
-        (shown_name(one.student), exercise): Decision(None) for one in results for exercise in one.needs_review
+        (shown_name(result.student), exercise): Decision(None) for result in results for exercise in result.needs_review
     }
-    made = {key: one for key, one in decisions.items() if one.points is not None}
-    if rows := needed | {key: one for key, one in decisions.items() if key in needed} | made:
-        points = {key: "" if one.points is None else number(one.points) for key, one in rows.items()}
-        times = {key: (points[key] and one.handed_in) or now[key[0]] for key, one in rows.items()}
-        table = [[*key, points[key], one.comment, times[key]] for key, one in sorted(rows.items())]
+    final = {key: decision for key, decision in decisions.items() if decision.points is not None}
+    if rows := needed | {key: decision for key, decision in decisions.items() if key in needed} | final:
+        points = {key: "" if decision.points is None else number(decision.points) for key, decision in rows.items()}
+        times = {key: (points[key] and decision.handed_in) or now[key[0]] for key, decision in rows.items()}
+        table = [[*key, points[key], decision.comment, times[key]] for key, decision in sorted(rows.items())]
         write_table(path, [(*HEADER, TIME_COLUMN), *table])
     return [
         f"What {student} handed in is of another time than when you decided on {exercise}: the decision still counts. "
         f"To keep it, empty the cell {TIME_COLUMN} of its row in {path.name}; to drop it, remove the row."
-        for (student, exercise), one in made.items()
-        if one.handed_in not in ("", now[student])
+        for (student, exercise), decision in final.items()
+        if decision.handed_in not in ("", now[student])
     ]
 
 
@@ -105,13 +105,13 @@ def decided(result: StudentResult, decisions: Decisions) -> StudentResult:
 def _decided(mark: Mark, decision: Decision | None) -> Mark:
     if decision is None or decision.points is None:
         return mark
-    found, message = mark.verdict, decision.comment or "Your teacher looked at it and decided on the points."
+    original, message = mark.verdict, decision.comment or "Your teacher looked at it and decided on the points."
     if decision.points >= mark.possible:
-        verdict = Verdict(PASSED, message, lesson=found.lesson, name=found.name)
+        verdict = Verdict(PASSED, message, lesson=original.lesson, name=original.name)
         return replace(mark, verdict=verdict, points=decision.points, caused_by=())
-    state = NOT_PASSED if found.state in (PASSED, NEEDS_REVIEW) else found.state
-    evidence = (f"The check said: {found.message}", *found.evidence)  # it still helps
-    verdict = replace(found, state=IN_PART if decision.points else state, message=message, evidence=evidence)
+    state = NOT_PASSED if original.state in (PASSED, NEEDS_REVIEW) else original.state
+    evidence = (f"The check said: {original.message}", *original.evidence)  # it still helps
+    verdict = replace(original, state=IN_PART if decision.points else state, message=message, evidence=evidence)
     return replace(mark, verdict=verdict, points=decision.points)
 
 
@@ -142,5 +142,5 @@ def read_extensions(path: Path, students: Sequence[str]) -> dict[str, float]:
     """
     return {
         name: math.inf if due.lower() == NEVER else parse_due(due, f"{path}: {name!r}")
-        for name, due in _own_rows(path, EXTENSIONS_HEADER, students, 1)
+        for name, due in _known_rows(path, EXTENSIONS_HEADER, students, 1)
     }

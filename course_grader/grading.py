@@ -11,10 +11,10 @@ from datetime import datetime
 
 from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, Verdict, not_passed
 
+from .identical_submissions import equals_solutions
 from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops, with_solutions
 from .manifest import Release, ReleasedExercise
 from .marks import MISSING, UNREADABLE, Mark, StudentResult
-from .sameness import equals_solutions
 from .sandbox import Sandbox
 from .submissions import Notebook, OwnTimestamp, SubmittedNotebook, explain_missing, parse, select_notebooks
 
@@ -97,29 +97,33 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
             break
     verdicts = {name: judged.verdicts[name, id(notebook)] for name, notebook in selection.notebook_of.items()}
     used = {id(notebook): notebook for notebook in selection.notebook_of.values()}
-    remarks = [*task.remarks, *selection.remarks, *(remark for one in used for remark in judged.remarks[one])]
+    remarks = [*task.remarks, *selection.remarks, *(remark for notebook in used for remark in judged.remarks[notebook])]
     if task.unread:
         remarks.append(f"Not read, because only notebooks (.ipynb) are: {', '.join(task.unread)}.")
     absent = _absent_lessons(task, names)
     remarks += [f"The notebook of lesson {lesson} was not handed in." for lesson in absent]
-    foreign = [one for one in task.notebooks if one.notebook and not one.notebook.exercises.intersection(names)]
-    if others := [one.name for one in foreign if not any(map(one.answers, names))]:
+    foreign = [
+        submitted
+        for submitted in task.notebooks
+        if submitted.notebook and not submitted.notebook.exercises.intersection(names)
+    ]
+    if others := [submitted.name for submitted in foreign if not any(map(submitted.answers, names))]:
         remarks.append(f"No exercise of {task.release.name} is in {', '.join(others)}.")
     marks = [
-        _mark(one, verdicts.get(one.name), selection.late.get(one.name, False), task, absent)
-        for one in task.release.exercises
+        _mark(exercise, verdicts.get(exercise.name), selection.late.get(exercise.name, False), task, absent)
+        for exercise in task.release.exercises
     ]
     marks = [
         replace(mark, caused_by=judged.causes(mark.verdict.name, selection.notebook_of, verdicts)) for mark in marks
     ]
     passed = {name: notebook for name, notebook in selection.notebook_of.items() if verdicts[name].passed}
     flags = {
-        "a file can't be read": any(not isinstance(one, OwnTimestamp) for one in task.remarks)
-        or any(not one.notebook for one in task.notebooks),
-        "it has a timestamp.txt of its own": any(isinstance(one, OwnTimestamp) for one in task.remarks),
+        "a file can't be read": any(not isinstance(remark, OwnTimestamp) for remark in task.remarks)
+        or any(not submitted.notebook for submitted in task.notebooks),
+        "it has a timestamp.txt of its own": any(isinstance(remark, OwnTimestamp) for remark in task.remarks),
         "only other weeks' notebooks": others and not used,
-        "cells were left out": any(one in judged.left_out or used[one].remarks for one in used),
-        "cells are gone": any(one.verdict.state == NOT_PASSED and one.verdict.name not in verdicts for one in marks),
+        "cells were left out": any(notebook in judged.left_out or used[notebook].remarks for notebook in used),
+        "cells are gone": any(mark.verdict.state == NOT_PASSED and mark.verdict.name not in verdicts for mark in marks),
         "word for word the solutions of the course": equals_solutions(passed),
     }
     submitted_at = selection.submitted_at
@@ -150,16 +154,16 @@ class _Judged:
 
     def add(self, notebook_of: Mapping[str, Notebook]) -> bool:
         """Judge what was not judged yet; return whether there was any."""
-        new = {name: one for name, one in notebook_of.items() if (name, id(one)) not in self.verdicts}
+        new = {name: chosen for name, chosen in notebook_of.items() if (name, id(chosen)) not in self.verdicts}
         for group, notebook in _groups(new):
             cells = [(cell.number, cell.plain[0]) for cell in notebook.cells]
             with RemoteNotebook(self.sandbox, cells, group, provided_code(group[0]), self.budget) as remote:
-                found = self._judge(remote, notebook, self.diagnosis_sandbox)
+                verdicts = self._judge(remote, notebook, self.diagnosis_sandbox)
                 self.remarks.setdefault(id(notebook), []).extend(_cell_remarks(remote, notebook))
                 if remote.ended:
                     self.left_out.setdefault(id(notebook), set()).update(remote.ended)
-            self.verdicts |= {(name, id(notebook)): verdict for name, verdict in found.items()}
-            self.unwritten += [(name, notebook) for name in group if _is_unwritten(found[name], notebook)]
+            self.verdicts |= {(name, id(notebook)): verdict for name, verdict in verdicts.items()}
+            self.unwritten += [(name, notebook) for name in group if _is_unwritten(verdicts[name], notebook)]
         return bool(new)
 
     def causes(
@@ -172,7 +176,7 @@ class _Judged:
         notebook = notebook_of.get(name)
         if notebook is None or verdicts[name].state != NOT_PASSED:
             return ()
-        wrong = [one for one, verdict in verdicts.items() if one != name and not verdict.passed]
+        wrong = [other for other, verdict in verdicts.items() if other != name and not verdict.passed]
         called, cells = with_solutions(notebook, name, wrong, self.left_out.get(id(notebook), ()))
         if not called:
             return ()
@@ -193,8 +197,13 @@ def _is_unwritten(verdict: Verdict, notebook: Notebook) -> bool:
 def ungraded(task: GradingTask, reason: str) -> StudentResult:
     """Return a result in which every exercise needs the teacher's review, until a later run succeeds."""
     marks = tuple(
-        Mark(Verdict(NEEDS_REVIEW, reason, lesson=one.lesson, name=one.name), one.title, 0.0, one.points)
-        for one in task.release.exercises
+        Mark(
+            Verdict(NEEDS_REVIEW, reason, lesson=exercise.lesson, name=exercise.name),
+            exercise.title,
+            0.0,
+            exercise.points,
+        )
+        for exercise in task.release.exercises
     )
     return StudentResult(task.student, marks, (*task.remarks, reason), digest=task.digest, provisional=True)
 
@@ -231,25 +240,29 @@ def _command_remark(label: str, remark: str) -> str:
 
 def _absent_lessons(task: GradingTask, names: list[str]) -> list[str]:
     """List the lessons of the release of which no notebook was handed in, if something readable was."""
-    readable = [one for one in task.notebooks if one.notebook]
-    answered = {EXERCISES[name].lesson for one in readable if one.notebook for name in one.notebook.exercises}
+    readable = [submitted for submitted in task.notebooks if submitted.notebook]
+    answered = {
+        EXERCISES[name].lesson for submitted in readable if submitted.notebook for name in submitted.notebook.exercises
+    }
     lessons = sorted({EXERCISES[name].lesson for name in names} - answered)
-    return [lesson for lesson in lessons if readable and not any(one.is_of(lesson) for one in task.notebooks)]
+    return [
+        lesson for lesson in lessons if readable and not any(submitted.is_of(lesson) for submitted in task.notebooks)
+    ]
 
 
 def _mark(
     exercise: ReleasedExercise, verdict: Verdict | None, late: bool, task: GradingTask, absent: list[str]
 ) -> Mark:
     if verdict is None:
-        of_lesson = [one for one in task.notebooks if one.is_of(exercise.lesson)]
-        readable = [one.notebook for one in of_lesson or task.notebooks if one.notebook]
+        of_lesson = [submitted for submitted in task.notebooks if submitted.is_of(exercise.lesson)]
+        readable = [submitted.notebook for submitted in of_lesson or task.notebooks if submitted.notebook]
         state = UNREADABLE if task.notebooks or task.remarks else MISSING
         verdict = Verdict(state, "Nothing that could be read was handed in.")
         if exercise.lesson in absent:
             verdict = Verdict(MISSING, "Its notebook was not handed in.")
         elif readable:
             verdict = not_passed(explain_missing(readable[-1], exercise.name))
-        elif any(one.notebook for one in task.notebooks):
+        elif any(submitted.notebook for submitted in task.notebooks):
             verdict = Verdict(UNREADABLE, "Its notebook can't be read.")
         verdict = verdict.of(exercise.name, exercise.lesson)
     points = exercise.points * (task.policy.late_factor if late else 1.0) if verdict.passed else 0.0
@@ -259,5 +272,5 @@ def _mark(
 def _shortened(verdict: Verdict) -> Verdict:
     """Shorten the sentences of a verdict to `MAX_SENTENCE` characters: an answer may have a thousand elements."""
     texts = (verdict.message, *verdict.evidence)
-    message, *evidence = (one if len(one) <= MAX_SENTENCE else f"{one[:MAX_SENTENCE]}…" for one in texts)
+    message, *evidence = (text if len(text) <= MAX_SENTENCE else f"{text[:MAX_SENTENCE]}…" for text in texts)
     return replace(verdict, message=message, evidence=tuple(evidence))

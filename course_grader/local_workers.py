@@ -97,7 +97,6 @@ class _Process:
         return result
 
     def end(self) -> None:
-        """End it; the sandboxes end with it."""
         self.connection.close()
         self.process.join(2)
         self.process.kill()

@@ -61,7 +61,9 @@ def released_exercises(lessons: Iterable[str]) -> tuple[ReleasedExercise, ...]:
 
     chosen = set(lessons)
     exercises = [exercise for exercise in EXERCISES.values() if exercise.lesson in chosen]
-    return tuple(ReleasedExercise(one.name, one.lesson, one.title, one.difficulty) for one in exercises)
+    return tuple(
+        ReleasedExercise(exercise.name, exercise.lesson, exercise.title, exercise.difficulty) for exercise in exercises
+    )
 
 
 def find_manifest(release: str, submissions: Path) -> Path:
@@ -105,14 +107,14 @@ def read_manifest(path: Path) -> Release:
     return release
 
 
-def _problem(exercise: ReleasedExercise, count: int, made_with: str) -> str | None:
+def _problem(exercise: ReleasedExercise, count: int, release_version: str) -> str | None:
     from course_lib.exercises import EXERCISES
 
     points = exercise.points
     if count > 1:
         return f"{count} times: remove all but one"
     if exercise.name not in EXERCISES:
-        other = f", or grade with version {made_with} of the course" if made_with != version() else ""
+        other = f", or grade with version {release_version} of the course" if release_version != version() else ""
         return f"that version {version()} of the course doesn't know: correct its name, remove it{other}"
     if not isinstance(points, int | float) or isinstance(points, bool) or not 0 <= points < math.inf:
         return f"with points {points!r}: give a number from 0 up, without quotes"

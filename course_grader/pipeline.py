@@ -19,10 +19,10 @@ from course_lib.wording import first_of
 
 from .decisions import decided, read_decisions, read_extensions, write_decisions
 from .grading import GradingTask, LatePolicy
+from .identical_submissions import Alike
 from .manifest import Release
 from .marks import StudentResult, file_stem
 from .reports import FEEDBACK_FOLDER, class_report, feedback_page, page_path, read_roster, shown_names, write_gradebook
-from .sameness import Alike
 from .scheduler import grade_all
 from .submissions import Submission, SubmittedNotebook, Unreadable, find_submissions, read_notebook, survey
 from .worker_config import WorkerConfig
@@ -71,24 +71,24 @@ def grade_release(
             lies in the submissions, or students' code cannot be isolated here.
         ConnectionError: The scheduler cannot be reached.
     """
-    found = _checked(submissions, release, out, roster, again)
-    due_of = read_extensions(extensions, [one.student for one in found]) if extensions else {}
-    notes = survey(submissions, found)
+    handed_in = _checked(submissions, release, out, roster, again)
+    due_of = read_extensions(extensions, [submission.student for submission in handed_in]) if extensions else {}
+    notes = survey(submissions, handed_in)
     for note in notes:
         say(note)
-    one_more = begin(len(found))
+    advance = begin(len(handed_in))
     store = ResultStore(out)
     results: dict[str, StudentResult] = {}
     alike, names = Alike(), [exercise.name for exercise in release.exercises]
 
     def keep(result: StudentResult) -> None:
         results[result.student] = result
-        one_more()
+        advance()
 
     def tasks() -> Iterator[GradingTask]:
-        for submission in found:
+        for submission in handed_in:
             task = prepare_task(submission, release, policy, config, store.secret(), due_of.get(submission.student))
-            alike.add(task.student, [one.notebook for one in task.notebooks if one.notebook], names)
+            alike.add(task.student, [submitted.notebook for submitted in task.notebooks if submitted.notebook], names)
             repeat = again is not None and (not again or task.student in again)
             stored = None if repeat else store.read(task.student, task.digest)
             if stored is None:
@@ -103,8 +103,10 @@ def grade_release(
     same = alike.flags()
     for student in same:
         results[student] = replace(results[student], flags=(*results[student].flags, same[student]))
-    replies = {one.student: one.reply for one in found if one.reply}
-    return _write_all([results[one.student] for one in found], release, out, roster, replies, notes, say)
+    replies = {submission.student: submission.reply for submission in handed_in if submission.reply}
+    return _write_all(
+        [results[submission.student] for submission in handed_in], release, out, roster, replies, notes, say
+    )
 
 
 def _checked(
@@ -113,13 +115,13 @@ def _checked(
     """Find the submissions, and any mistake of the teacher's before hours of grading."""
     if out.resolve().is_relative_to(submissions.resolve()):
         raise ValueError(f"out is {out}, which lies in the folder of submissions: results there would be handed in.")
-    found = find_submissions(submissions)
-    if unknown := sorted(set(again or ()) - {one.student for one in found}):
+    handed_in = find_submissions(submissions)
+    if unknown := sorted(set(again or ()) - {submission.student for submission in handed_in}):
         raise ValueError(f"Nobody named {unknown[0]!r} handed in anything: take names from exercises.csv.")
     if roster is not None:
         read_roster(roster, release.name)
-    read_decisions(out / DECISIONS, release, [one.student for one in found])
-    return found
+    read_decisions(out / DECISIONS, release, [submission.student for submission in handed_in])
+    return handed_in
 
 
 def _write_all(
@@ -142,13 +144,13 @@ def _write_all(
     (out / FEEDBACK_FOLDER).mkdir(parents=True, exist_ok=True)
     for path, page in pages.items():
         write_text(path, page, mode=0o644)
-    _write_upload(out / UPLOAD, {f"{replies[one]}.html": pages[out / page_path(one)] for one in replies})
+    _write_upload(out / UPLOAD, {f"{replies[student]}.html": pages[out / page_path(student)] for student in replies})
     for path in (out / FEEDBACK_FOLDER).glob("*-" + "[0-9a-f]" * 16 + ".html"):
         if path not in pages:  # of a student who is gone
             path.unlink()
-    said = [*write_gradebook(ordered, release, out, roster), *outlived, *_open_questions(ordered, replies, out)]
-    write_text(out / "report.html", class_report(ordered, release, names, [*notes, *said]), mode=0o644)
-    for sentence in said:
+    sentences = [*write_gradebook(ordered, release, out, roster), *outlived, *_open_questions(ordered, replies, out)]
+    write_text(out / "report.html", class_report(ordered, release, names, [*notes, *sentences]), mode=0o644)
+    for sentence in sentences:
         say(sentence)
     return ordered
 
@@ -191,14 +193,14 @@ def prepare_task(
     policy: LatePolicy,
     config: WorkerConfig,
     secret: bytes,
-    own_due: float | None = None,
+    personal_due: float | None = None,
 ) -> GradingTask:
     """Read a student's files; for a file that cannot be read, keep the reason.
 
     A due time of the student's own counts instead of the class's, and of what Canvas marked.
     """
-    if own_due is not None:
-        policy = replace(policy, due=own_due)
+    if personal_due is not None:
+        policy = replace(policy, due=personal_due)
     notebooks, checksums = [], []
     begun = time.thread_time()
     for file in submission.files:
@@ -211,9 +213,11 @@ def prepare_task(
         except Unreadable as error:
             notebook, reason = None, str(error)
         notebooks.append(
-            SubmittedNotebook(file.name, file.submitted_at, file.marked_late and own_due is None, notebook, reason)
+            SubmittedNotebook(file.name, file.submitted_at, file.marked_late and personal_due is None, notebook, reason)
         )
-    about = [(one.name, one.submitted_at, one.marked_late, one.reason) for one in notebooks]
+    about = [
+        (submitted.name, submitted.submitted_at, submitted.marked_late, submitted.reason) for submitted in notebooks
+    ]
     identity = [submission.student, submission.remarks, submission.unread, about, checksums, release.as_dict()]
     identity += [policy.due, policy.late_factor, asdict(config.limits), config.image, config.unsafe]
     identity += [config.course, course_checksum()]

@@ -144,7 +144,6 @@ class _Run:
                 self._stop_if_interrupted()
 
     def _finished(self, client: Client) -> list[Future]:
-        """Wait for at least one of the futures."""
         from distributed import wait
 
         while not any(future.status != "pending" for future in self.sent):

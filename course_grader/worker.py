@@ -36,7 +36,7 @@ def grade_in_worker(task: GradingTask, config: WorkerConfig) -> StudentResult:
         try:
             with _one_thread():
                 result = grade_student(task, *pair)
-            if any(one.name[0].isupper() for one in task.release.exercises):  # wrong ones are diagnosed there
+            if any(exercise.name[0].isupper() for exercise in task.release.exercises):  # wrong ones are diagnosed there
                 pair[1].start()
             return result
         except (SandboxLost, NoSandbox):  # not the student's fault: try again

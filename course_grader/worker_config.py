@@ -41,10 +41,10 @@ def sandboxes(config: WorkerConfig) -> tuple[Sandbox, Sandbox]:
         NoSandbox: Students' code cannot be isolated here.
     """
     isolation = choose_isolation(config.unsafe, config.image, tuple(map(Path, config.hidden)))
-    made = Sandbox(isolation, config.limits), Sandbox(isolation, config.limits, expose_course=True)
-    for sandbox in made:
+    pair = Sandbox(isolation, config.limits), Sandbox(isolation, config.limits, expose_course=True)
+    for sandbox in pair:
         atexit.register(sandbox.close)
-    return made
+    return pair
 
 
 def start_early(config: WorkerConfig, students: int) -> None:

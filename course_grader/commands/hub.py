@@ -56,8 +56,8 @@ def _kernels() -> str | None:
         return f"Jupyter is not installed: {install_hint('lessons')}"
     from jupyter_client.kernelspec import KernelSpecManager
 
-    found = "attention-cpu" in KernelSpecManager().find_kernel_specs()
-    return None if found else f"attention-cpu not found: run `course kernels` with {sys.executable}"
+    installed = "attention-cpu" in KernelSpecManager().find_kernel_specs()
+    return None if installed else f"attention-cpu not found: run `course kernels` with {sys.executable}"
 
 
 def _module(name: str, remedy: str) -> str | None:

@@ -78,9 +78,9 @@ class _Diagnosis:
         ]
 
 
-def _safe_facts(said: Any) -> dict[str, Any]:
+def _safe_facts(received: Any) -> dict[str, Any]:
     """Return the facts that a student's process reports and verdicts depend on, if each is of its kind."""
-    facts = said if isinstance(said, dict) else {}
+    facts = received if isinstance(received, dict) else {}
     return {name: facts[name] for name, kind in FACTS.items() if type(facts.get(name)) is kind}
 
 
@@ -89,8 +89,8 @@ def stops(remote: RemoteNotebook) -> dict[int, str]:
     reasons = {}
     for number, error in remote.raised.items():
         kind, message, line = (safe_text(error.get(key)) for key in ("kind", "message", "text"))
-        place = f" at `{line[:100]}`" if line else ""
-        reasons[number] = f"stopped{place} with {kind or 'an error'}: {message.rstrip('.') or 'no reason was given'}"
+        location = f" at `{line[:100]}`" if line else ""
+        reasons[number] = f"stopped{location} with {kind or 'an error'}: {message.rstrip('.') or 'no reason was given'}"
     return reasons | {number: f"was left out: {reason}" for number, reason in remote.ended.items()}
 
 
@@ -101,16 +101,16 @@ def _harmless(verdict: Verdict, notebook: Notebook) -> Verdict:
         verdict,
         message=escape_hidden(message, 600),
         evidence=tuple(escape_hidden(sentence, 600) for sentence in verdict.evidence),
-        where=_place(safe_text(verdict.where), notebook) or None,
+        where=_located(safe_text(verdict.where), notebook) or None,
     )
 
 
-def _place(where: str, notebook: Notebook) -> str:
+def _located(where: str, notebook: Notebook) -> str:
     """Describe "cell 3:12" by the exercise of the cell and the text of the line: Jupyter numbers no cells."""
-    found = re.fullmatch(r"cell (\d{1,6}):(\d{1,6})", where)
-    cell = next((cell for cell in notebook.cells if found and cell.number == int(found[1])), None)
-    if not found or not cell:
+    match = re.fullmatch(r"cell (\d{1,6}):(\d{1,6})", where)
+    cell = next((cell for cell in notebook.cells if match and cell.number == int(match[1])), None)
+    if not match or not cell:
         return where
-    at, lines = int(found[2]), cell.source.split("\n")
+    at, lines = int(match[2]), cell.source.split("\n")
     text = escape_hidden(lines[at - 1].strip(), 100).replace("`", "'") if 0 < at <= len(lines) else ""
     return f"line {at} of {cell.label}" + (f": `{text}`" if text else "")

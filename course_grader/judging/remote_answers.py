@@ -38,24 +38,24 @@ class RemoteAnswer:
 
     def calls(self, calls: Sequence[Sequence[Any]]) -> Iterator[Called]:
         """See `Answer`."""
-        return self._called([{"arguments": list(one), "seed": seed} for seed, one in enumerate(calls)])
+        return self._called([{"arguments": list(call), "seed": seed} for seed, call in enumerate(calls)])
 
     def _called(self, calls: Sequence[dict[str, Any]]) -> Iterator[Called]:
-        for message in self._notebook.ask_all([("call", {"name": self.name, **one}) for one in calls]):
+        for message in self._notebook.ask_all([("call", {"name": self.name, **request}) for request in calls]):
             yield Called(plain_result(message.get("result")), _indices(message.get("changed")))
 
     def backwards(self, calls: Sequence[tuple[Sequence[Any], Sequence[Tensor]]]) -> Iterator[Backward]:
         """See `Answer`; the text of an error is a student's own and isn't passed on."""
-        asked = [
+        requests = [
             {"name": self.name, "arguments": list(arguments), "cotangents": list(cotangents), "seed": seed}
             for seed, (arguments, cotangents) in enumerate(calls)
         ]
-        for message in self._notebook.ask_all([("backward", one) for one in asked]):
+        for message in self._notebook.ask_all([("backward", request) for request in requests]):
             gradients = message.get("gradients")
             if not isinstance(gradients, (list, tuple)):
                 raise _invalid()
             failed = escape_hidden(str(message.get("failed") or ""), 240)
-            yield Backward([one if isinstance(one, Tensor) else None for one in gradients], failed)
+            yield Backward([gradient if isinstance(gradient, Tensor) else None for gradient in gradients], failed)
 
     def build(self, sizes: Sequence[int], seed: int) -> RemoteModule:
         """See `Answer`."""
@@ -96,9 +96,10 @@ class RemoteModule:
         if self._session is not self._notebook.session:
             raise LearnerError({"kind": "this", "message": "its process ended before"})
         requests = [
-            {"weights": dict(one.weights), "inputs": list(one.inputs), "options": dict(one.options)} for one in asked
+            {"weights": dict(call.weights), "inputs": list(call.inputs), "options": dict(call.options)}
+            for call in asked
         ]
-        return map(_ran, self._notebook.ask_all([("run", {"module": self._number, **one}) for one in requests]))
+        return map(_ran, self._notebook.ask_all([("run", {"module": self._number, **request}) for request in requests]))
 
 
 def plain_result(result: Any) -> Any:
@@ -117,11 +118,14 @@ def plain_result(result: Any) -> Any:
 
 
 def _ran(message: Mapping[str, Any]) -> Ran:
-    """Return what a run gave, if it is reported as it should be."""
     gradients = message.get("gradients")
     if not isinstance(gradients, dict):
         raise _invalid()
-    sound = {name: one if isinstance(one, Tensor) else None for name, one in gradients.items() if isinstance(name, str)}
+    sound = {
+        name: gradient if isinstance(gradient, Tensor) else None
+        for name, gradient in gradients.items()
+        if isinstance(name, str)
+    }
     changed, made = _indices(message.get("changed")), safe_texts(message.get("made"))
     return Ran(plain_result(message.get("result")), changed, sound, made)
 

@@ -23,16 +23,20 @@ def with_solutions(
         wrong: The other exercises whose answers are wrong; all are replaced, because those that it calls may call more.
         left_out: The numbers of cells that are not run.
     """
-    own = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
-    mentioned = {used for cell in own for used in _names(cell.plain[0])}
-    called = tuple(one for one in wrong if one in mentioned)
-    without_cell = [one for one in wrong if not any(_holds(cell, one) for cell in notebook.cells)]
+    cells_of_exercise = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
+    mentioned = {used for cell in cells_of_exercise for used in _names(cell.plain[0])}
+    called = tuple(dependency for dependency in wrong if dependency in mentioned)
+    without_cell = [dependency for dependency in wrong if not any(_holds(cell, dependency) for cell in notebook.cells)]
     cells: list[tuple[int, str]] = []
     for cell in notebook.cells:
-        replaced = [one for one in wrong if _holds(cell, one)] + (without_cell if cell in own else [])
+        replaced = [dependency for dependency in wrong if _holds(cell, dependency)] + (
+            without_cell if cell in cells_of_exercise else []
+        )
         if cell.number not in left_out:
             cells.append((cell.number, cell.plain[0]))
-        cells += [(FIRST_NUMBER + len(cells), inspect.getsource(EXERCISES[one].solution)) for one in replaced]
+        cells += [
+            (FIRST_NUMBER + len(cells), inspect.getsource(EXERCISES[dependency].solution)) for dependency in replaced
+        ]
     return called, cells
 
 

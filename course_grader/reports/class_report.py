@@ -75,7 +75,7 @@ def class_report(
         median=median(points or [0]),
         possible=sum(exercise.points for exercise in release.exercises),
         to_review=sum(bool(result.needs_review or result.flags) for result in results),
-        states=[one for one in STATES if one not in RARE or any(count.states[one] for count in exercises)],
+        states=[state for state in STATES if state not in RARE or any(count.states[state] for count in exercises)],
         notes=notes,
         exercises=exercises,
         unnamed=unnamed[:MAX_MESSAGES],
@@ -94,14 +94,16 @@ def count_mistakes(results: Sequence[StudentResult], release: Release) -> list[M
     students: Counter[str] = Counter()
     exercises: dict[str, set[str]] = {}
     for result in results:
-        made = {(mistake, mark.verdict.name) for mark in result.marks if (mistake := _known_mistake(mark))}
-        students.update({mistake for mistake, _ in made})  # each student once
-        for mistake, exercise in made:
+        occurrences = {(mistake, mark.verdict.name) for mark in result.marks if (mistake := _known_mistake(mark))}
+        students.update({mistake for mistake, _ in occurrences})  # each student once
+        for mistake, exercise in occurrences:
             exercises.setdefault(mistake, set()).add(exercise)
     names = [exercise.name for exercise in release.exercises]
     return [
-        MistakeCount(CATALOGUE[one], students[one], tuple(name for name in names if name in exercises[one]))
-        for one in sorted(students, key=lambda mistake: (-students[mistake], mistake))
+        MistakeCount(
+            CATALOGUE[mistake_id], students[mistake_id], tuple(name for name in names if name in exercises[mistake_id])
+        )
+        for mistake_id in sorted(students, key=lambda mistake: (-students[mistake], mistake))
     ]
 
 
@@ -113,11 +115,11 @@ def unnamed_mistakes(results: Sequence[StudentResult], release: Release) -> list
             key = mark.verdict.name, _NUMBER.sub("#", mark.verdict.message)
             groups.setdefault(key, []).append((result.student, mark.verdict.message))
     order = [exercise.name for exercise in release.exercises]
-    found = [
-        UnnamedMistake(exercise, made[0][1], tuple(student for student, _ in made))
-        for (exercise, _), made in groups.items()
+    unnamed = [
+        UnnamedMistake(exercise, examples[0][1], tuple(student for student, _ in examples))
+        for (exercise, _), examples in groups.items()
     ]
-    return sorted(found, key=lambda one: (order.index(one.exercise), -len(one.students)))
+    return sorted(unnamed, key=lambda mistake: (order.index(mistake.exercise), -len(mistake.students)))
 
 
 def _known_mistake(mark: Mark) -> str | None:
@@ -139,7 +141,7 @@ def _count_exercises(results: Sequence[StudentResult], release: Release) -> list
     for exercise in release.exercises:
         marks = [mark for result in results for mark in result.marks if mark.verdict.name == exercise.name]
         states = Counter(mark.verdict.state for mark in marks)
-        caused_by = Counter(one for mark in marks for one in mark.caused_by)
+        caused_by = Counter(cause for mark in marks for cause in mark.caused_by)
         counts.append(ExerciseCount(exercise, states, sum(map(_is_unnamed, marks)), caused_by))
     return counts
 
@@ -149,7 +151,7 @@ def _picture(mistakes: Sequence[MistakeCount], submitted: int) -> Markup:
         return Markup()
     cut = f" The {MAX_BARS} most frequent of {len(mistakes)}; the table has all." if len(mistakes) > MAX_BARS else ""
     picture = count_chart(
-        {f"{one.entry.id} (lesson {one.entry.lesson})": one.students for one in mistakes[:MAX_BARS]},
+        {f"{mistake.entry.id} (lesson {mistake.entry.lesson})": mistake.students for mistake in mistakes[:MAX_BARS]},
         title="Which mistakes, how often",
         noun="student",
         note=f"Of {submitted} who handed in, the number who made each mistake.{cut}",

@@ -50,16 +50,18 @@ def read_table(path: Path) -> Table:
     return [[*row, *[""] * width][:width] for row in rows]
 
 
-def read_own_table(path: Path, header: Sequence[str], more: Sequence[str] = ()) -> Table:
+def read_course_table(path: Path, header: Sequence[str], more: Sequence[str] = ()) -> Table:
     """Read a table that the teacher writes: the columns of this header, or ValueError, and some that may be missing."""
     try:
-        found, *rows = read_table(path)
+        columns, *rows = read_table(path)
     except ValueError as error:
         raise ValueError(f"{path} {error}. Its header has to be {','.join(header)}.") from None
-    names = [name.strip().lower() for name in found]
+    names = [name.strip().lower() for name in columns]
     if names[: len(header)] != list(header):
-        raise ValueError(f"{path} has the header {','.join(found)}: it has to be {','.join(header)}.")
-    return [[row[names.index(one)].strip() if one in names else "" for one in (*header, *more)] for row in rows]
+        raise ValueError(f"{path} has the header {','.join(columns)}: it has to be {','.join(header)}.")
+    return [
+        [row[names.index(column)].strip() if column in names else "" for column in (*header, *more)] for row in rows
+    ]
 
 
 def _decoded(content: bytes) -> str:
@@ -77,6 +79,6 @@ def safe_cell(text: str) -> str:
     return _FORMULA.sub(r"\1'\2", text)
 
 
-def one_line(text: str) -> str:
+def single_line(text: str) -> str:
     """Return an untrusted text on one line, with nothing hidden in it."""
     return visible(" ".join(text.split()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from course_grader.manifest import Release
 from course_grader.marks import StudentResult
 
-from .csv_table import Table, one_line, write_table
+from .csv_table import Table, single_line, write_table
 from .feedback import page_path
 from .rendering import number
 from .roster import POINTS_POSSIBLE, Roster, canvas_number, display_name, match_students, read_roster
@@ -47,22 +47,27 @@ def _without_roster(results: Sequence[StudentResult], release: Release) -> tuple
     for result in results:
         name = display_name(result.student)
         if POINTS_POSSIBLE in name:
-            student = one_line(result.student)
+            student = single_line(result.student)
             sentences.append(f'"{student}" is not in grades.csv: Canvas reads no student from such a row.')
         else:
-            cell = one_line(name)
+            cell = single_line(name)
             table.append([cell, canvas_number(result.student), "", cell, "", _total(result)])
     return table, sentences
 
 
 def _with_roster(results: Sequence[StudentResult], release: Release, roster: Roster) -> tuple[Table, list[str]]:
     matched, sentences = match_students(results, roster)
-    own = roster.points_column
+    points_column = roster.points_column
     columns = roster.identifying_columns
-    table = [[*(roster.header[column] for column in columns), release.name if own is None else roster.header[own]]]
+    table = [
+        [
+            *(roster.header[column] for column in columns),
+            release.name if points_column is None else roster.header[points_column],
+        ]
+    ]
     possible = number(sum(exercise.points for exercise in release.exercises))
-    if own is not None:
-        in_canvas = {roster.rows[row][own].strip() for row in roster.about_points}
+    if points_column is not None:
+        in_canvas = {roster.rows[row][points_column].strip() for row in roster.about_points}
         same = re.escape(possible) + (r"0*" if "." in possible else r"(\.0*)?")
         sentences += [
             f"Canvas has {points or 'no'} points possible for {release.name}, and the release gives {possible}: change "
@@ -75,8 +80,8 @@ def _with_roster(results: Sequence[StudentResult], release: Release, roster: Ros
             continue  # Moodle would give the marks of a row without a student to the one above it
         if index in matched:
             cell = _total(matched[index])
-        elif own is not None:
-            cell = row[own]
+        elif points_column is not None:
+            cell = row[points_column]
         else:
             cell = possible if index in roster.about_points else ""
         table.append([*(row[column] for column in columns), cell])
@@ -95,7 +100,7 @@ def _details(results: Sequence[StudentResult], release: Release) -> Table:
         undecided = result.needs_review
         points = {mark.verdict.name: number(mark.points) for mark in result.marks if mark.verdict.name not in undecided}
         earned = [points.get(name, "") for name in exercises]
-        total = [_total(result), "yes" if result.late else "no", one_line(result.submitted_at or "")]
-        texts = [one_line(", ".join((*undecided, *result.flags))), one_line(" ".join(result.remarks))]
-        table.append([one_line(result.student), *earned, *total, *texts, page_path(result.student)])
+        total = [_total(result), "yes" if result.late else "no", single_line(result.submitted_at or "")]
+        texts = [single_line(", ".join((*undecided, *result.flags))), single_line(" ".join(result.remarks))]
+        table.append([single_line(result.student), *earned, *total, *texts, page_path(result.student)])
     return table

@@ -12,7 +12,7 @@ from pathlib import Path
 from course_grader.marks import StudentResult
 from course_lib.wording import first_of
 
-from .csv_table import one_line, read_table, safe_cell
+from .csv_table import read_table, safe_cell, single_line
 
 # The headers of what names a student: Canvas's, and Moodle's in English, German, French, Spanish, Italian, Dutch and
 # Portuguese.
@@ -50,12 +50,12 @@ def identities(student: str) -> tuple[str, ...]:
         ('Participant 1234567', 'Jane Doe', 'Jane Doe_1234567_assignsubmission_file')
     """
     if moodle := _MOODLE.fullmatch(student):
-        found = [f"Participant {moodle['number']}", moodle["name"], student]
+        names = [f"Participant {moodle['number']}", moodle["name"], student]
     elif number := canvas_number(student):
-        found = [student, number]
+        names = [student, number]
     else:
-        found = [student, student.replace("_", " ")]
-    return tuple(dict.fromkeys(one for one in found if one != "Participant"))  # the name where names are hidden
+        names = [student, student.replace("_", " ")]
+    return tuple(dict.fromkeys(name for name in names if name != "Participant"))  # the name where names are hidden
 
 
 def display_name(student: str) -> str:
@@ -98,11 +98,11 @@ class Roster:
         """Return the name of a row's student as people say it; "" if the roster holds numbers and addresses only."""
         cells = [self.rows[row][column] for column in _columns(self.header, PERSONS)]
         parts = [self.rows[row][column] for part in (FIRST_NAMES, LAST_NAMES) for column in _columns(self.header, part)]
-        return one_line(" ".join(parts) if len(parts) > 1 else "".join(cells[:1]))
+        return single_line(" ".join(parts) if len(parts) > 1 else "".join(cells[:1]))
 
     def label(self, row: int) -> str:
         """Return the name of a row's student for a sentence."""
-        return one_line(" ".join(self.rows[row][column] for column in _columns(self.header, NAMES)[:2]))
+        return single_line(" ".join(self.rows[row][column] for column in _columns(self.header, NAMES)[:2]))
 
 
 def read_roster(path: Path, release: str) -> Roster:
@@ -119,10 +119,10 @@ def read_roster(path: Path, release: str) -> Roster:
     from_canvas = "Student" in header or "LastName" in header
     # Canvas adds a number, as in "week1 (777)"; Moodle says more, as in "Assignment: week1 (Real)".
     form = r"{}( \(\d+\))?" if from_canvas else r"([^:]+: ?)?{}( \([^()]*\))?"
-    own = [index for index, name in enumerate(header) if re.fullmatch(form.format(re.escape(release)), name)]
-    if len(own) > 1:
-        columns = ", ".join(header[index] for index in own)
-        raise ValueError(f"roster is {path}, which has {len(own)} columns of {release} ({columns}): keep one.")
+    matches = [index for index, name in enumerate(header) if re.fullmatch(form.format(re.escape(release)), name)]
+    if len(matches) > 1:
+        columns = ", ".join(header[index] for index in matches)
+        raise ValueError(f"roster is {path}, which has {len(matches)} columns of {release} ({columns}): keep one.")
     about_points = {index for index, row in enumerate(rows) if from_canvas and POINTS_POSSIBLE in row[0]}
     keys = [set() if index in about_points else _row_keys(header, row) for index, row in enumerate(rows)]
     if not any(keys):
@@ -131,18 +131,18 @@ def read_roster(path: Path, release: str) -> Roster:
             "Canvas's or Moodle's own export, or name the columns Student, ID, Email address, Username, ID number, or "
             "First name and Last name."
         )
-    return Roster(header, rows, from_canvas, own[0] if own else None, about_points, keys)
+    return Roster(header, rows, from_canvas, matches[0] if matches else None, about_points, keys)
 
 
 def shown_name(student: str) -> str:
     """Return a student's name as it stands in exercises.csv."""
-    return safe_cell(one_line(student))
+    return safe_cell(single_line(student))
 
 
 def student_named(name: str, students: Sequence[str], table: Path) -> str:
     """Find the one student whom a row means: by the name in exercises.csv, or by what the name may mean; or raise."""
-    exact = [one for one in students if shown_name(one) == name]
-    close = exact or [one for one in students if _key(name) in map(_key, identities(one))]
+    exact = [student for student in students if shown_name(student) == name]
+    close = exact or [student for student in students if _key(name) in map(_key, identities(student))]
     if len(close) != 1:
         raise ValueError(
             f"{table} has a row for {name!r}, but {len(close) or 'nobody'} of that name handed in anything: take the "
@@ -165,7 +165,7 @@ def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[di
     claims = Counter(index for rows in candidates for index in rows)
     matched, strangers, sentences = {}, [], []
     for result, rows in zip(results, candidates, strict=True):
-        name = one_line(result.student)
+        name = single_line(result.student)
         if not rows:
             strangers.append(name)
         elif len(rows) > 1:
@@ -197,7 +197,6 @@ def _columns(header: Sequence[str], wanted: set[str]) -> list[int]:
 
 
 def _row_keys(header: Sequence[str], row: Sequence[str]) -> set[str]:
-    """Return all names of a row's student, as keys."""
     names = [row[column] for column in _columns(header, FULL_NAMES)]
     names += [" ".join(reversed(name.split(", "))) for name in names if name.count(", ") == 1]  # Canvas: Doe, Jane
     first, last = (" ".join(row[column] for column in _columns(header, part)) for part in (FIRST_NAMES, LAST_NAMES))

@@ -97,8 +97,8 @@ def why_unavailable(hidden: Sequence[str]) -> str | None:
         return "bubblewrap is for Linux only"
     if shutil.which("bwrap") is None:
         return "there is no bwrap on the path. Install bubblewrap (on Debian and Ubuntu: apt install bubblewrap)"
-    if (found := version()) and found < OLDEST:
-        return f"bubblewrap is {_dotted(found)}, which is too old. Install {_dotted(OLDEST)} or newer"
+    if (installed := version()) and installed < OLDEST:
+        return f"bubblewrap is {_dotted(installed)}, which is too old. Install {_dotted(OLDEST)} or newer"
     try:
         probe = [*arguments(hidden, False), sys.executable, "-I", "-c", "pass"]
         done = subprocess.run(probe, capture_output=True, errors="replace", timeout=60, check=False, env=ENVIRONMENT)
@@ -117,9 +117,9 @@ def version() -> tuple[int, ...] | None:
     """Read the version of bubblewrap; None if there is none, or it says none."""
     with suppress(OSError, subprocess.TimeoutExpired):
         words = [shutil.which("bwrap") or "bwrap", "--version"]
-        said = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=60, check=False).stdout
-        if found := re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said):
-            return tuple(int(part or 0) for part in found.groups())
+        output = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=60, check=False).stdout
+        if match := re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", output):
+            return tuple(int(part or 0) for part in match.groups())
     return None
 
 
@@ -128,10 +128,10 @@ def known_hole() -> str | None:
 
     Only the changelog of the installed package tells whether a distribution closed it in an older version.
     """
-    found = version()
-    if found and (found >= CLOSED or any(HOLE in text for text in _changelogs())):
+    installed = version()
+    if installed and (installed >= CLOSED or any(HOLE in text for text in _changelogs())):
         return None
-    which = f"bubblewrap {_dotted(found)}" if found else "This bubblewrap, which doesn't say its version,"
+    which = f"bubblewrap {_dotted(installed)}" if installed else "This bubblewrap, which doesn't say its version,"
     return (
         f"{which} may have the hole {HOLE}, closed in {_dotted(CLOSED)} and in updates of some distributions: update "
         "it, or give --image with docker or podman."

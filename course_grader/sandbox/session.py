@@ -139,7 +139,6 @@ class Session:
             yield self._next(seconds)
 
     def _next(self, seconds: float) -> dict[str, Any]:
-        """Receive one message."""
         with self._reasons(seconds):
             message = self.channel.receive(min(time.monotonic() + seconds, self.until))
         if not isinstance(message, dict):

@@ -102,8 +102,8 @@ class FileCollector:
         everything = os.listdir(path)
         names = sorted(entry for entry in everything if not is_hidden(entry))
         self.has_checkpoint |= CHECKPOINTS in everything
-        unread = [one for one in everything if is_hidden(one) and not is_noise(one)]
-        self.other_names += [f"{name}/{one}".removeprefix("/") for one in unread]
+        unread = [entry for entry in everything if is_hidden(entry) and not is_noise(entry)]
+        self.other_names += [f"{name}/{entry}".removeprefix("/") for entry in unread]
         if TIMESTAMP_FILE in names and name in self.assignments:
             submitted_at = self._timestamp(path / TIMESTAMP_FILE)
         elif TIMESTAMP_FILE in names and submitted_at is None:

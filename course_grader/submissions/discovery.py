@@ -13,7 +13,7 @@ from pathlib import Path
 from .class_download import refuse_class_download
 from .collector import MAX_ENTRIES, TIMESTAMP_FILE, FileCollector, is_hidden
 from .files_and_zips import SubmittedFile
-from .student_names import SubmissionName, one_name_each, parse_submission_name
+from .student_names import SubmissionName, parse_submission_name, unambiguous_names
 from .visible_text import escape_hidden
 
 
@@ -67,7 +67,7 @@ def find_submissions(folder: Path) -> list[Submission]:
     assignments = _assignments([entry for entry in ordered if entry.is_dir(follow_symlinks=False)])
     named = [(entry, name) for entry in ordered if (name := submission_name(entry))]
     beside_download = any(name.from_platform for _, name in named)
-    student_of = one_name_each(name for _, name in named)
+    student_of = unambiguous_names(name for _, name in named)
     for entry, name in named:
         student = student_of[name.student]
         spellings.setdefault(student, {}).setdefault(name.student, escape_hidden(entry.name))

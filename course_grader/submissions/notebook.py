@@ -37,7 +37,7 @@ class Cell:
     source: str
     exercise: str | None = None
     defines: tuple[str, ...] = ()
-    made: bool = field(default=False, compare=False)
+    is_released: bool = field(default=False, compare=False)
 
     @property
     def label(self) -> str:
@@ -76,9 +76,9 @@ class Notebook:
         return frozenset(name for cell in self.cells for name in (cell.exercise, *cell.defines) if name)
 
     @property
-    def made_for(self) -> frozenset[str]:
+    def released_exercises(self) -> frozenset[str]:
         """Return the exercises that a cell was made for, as its metadata says."""
-        return frozenset(cell.exercise for cell in self.cells if cell.made and cell.exercise)
+        return frozenset(cell.exercise for cell in self.cells if cell.is_released and cell.exercise)
 
 
 def read_notebook(content: bytes) -> Notebook:
@@ -135,7 +135,7 @@ def _cell(number: int, cell: dict[str, Any], source: str) -> Cell:
     nbgrader = _metadata(cell, "nbgrader")
     name = nbgrader.get("grade_id") if nbgrader.get("solution") is True else None
     if isinstance(name, str) and name in EXERCISES:
-        return Cell(number, source, name, defines, made=True)
+        return Cell(number, source, name, defines, is_released=True)
     return Cell(number, source, defines[0] if defines else None, defines)
 
 
@@ -148,5 +148,5 @@ def _stamp(data: dict[str, Any]) -> dict[str, str]:
 def _metadata(part: dict[str, Any], key: str) -> dict[str, Any]:
     """Return what the metadata of a notebook or cell holds under a key; empty if it is not a dictionary."""
     metadata = part.get("metadata")
-    found = metadata.get(key) if isinstance(metadata, dict) else None
-    return found if isinstance(found, dict) else {}
+    value = metadata.get(key) if isinstance(metadata, dict) else None
+    return value if isinstance(value, dict) else {}

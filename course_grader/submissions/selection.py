@@ -33,14 +33,14 @@ class SubmittedNotebook:
 
     def answers(self, exercise: str) -> bool:
         """Return whether it is meant to hold the answer to an exercise, and not only a helper of the same name."""
-        made_for = self.notebook.made_for if self.notebook else ()
-        return exercise in made_for or self.is_of(EXERCISES[exercise].lesson)
+        released_exercises = self.notebook.released_exercises if self.notebook else ()
+        return exercise in released_exercises or self.is_of(EXERCISES[exercise].lesson)
 
     def is_of(self, lesson: str) -> bool:
         """Return whether it is the notebook of a lesson: by its cells' metadata, without any by the file's name."""
-        made_for = self.notebook.made_for if self.notebook else ()
-        if made_for:
-            return any(EXERCISES[name].lesson == lesson for name in made_for)
+        released_exercises = self.notebook.released_exercises if self.notebook else ()
+        if released_exercises:
+            return any(EXERCISES[name].lesson == lesson for name in released_exercises)
         return original_and_copy(self.name)[0].startswith(f"{lesson}_")
 
 
@@ -86,15 +86,15 @@ def select_notebooks(
     ordered = sorted(submitted, key=_order)
     chosen: dict[str, SubmittedNotebook] = {}
     skipped: dict[tuple[SubmittedNotebook, SubmittedNotebook], list[str]] = {}
-    remarks = [remark for one in ordered for remark in _reading_remarks(one, release)]
+    remarks = [remark for submitted in ordered for remark in _reading_remarks(submitted, release)]
     for name in names:
-        having = [one for one in ordered if one.notebook and name in one.notebook.exercises]
-        own = [one for one in having if one.answers(name)] or having
-        written = [one for one in having if (name, id(one.notebook)) not in blank]
-        candidates = [one for one in written if one in own] or written or own
+        having = [submitted for submitted in ordered if submitted.notebook and name in submitted.notebook.exercises]
+        answering = [submitted for submitted in having if submitted.answers(name)] or having
+        written = [submitted for submitted in having if (name, id(submitted.notebook)) not in blank]
+        candidates = [submitted for submitted in written if submitted in answering] or written or answering
         if not candidates:
             continue
-        chosen[name], first = _last(candidates, due), _last(own, due)
+        chosen[name], first = _last(candidates, due), _last(answering, due)
         if chosen[name] is not first:
             skipped.setdefault((first, chosen[name]), []).append(f"`{name}`")
         elif len(candidates) > 1:
@@ -104,36 +104,36 @@ def select_notebooks(
         f"{_local_time(used.submitted_at)} counts."
         for (first, used), empty in skipped.items()
     ]
-    used = [one for one in ordered if one in chosen.values()]
-    remarks += [_lateness_remark(one, due) for one in used if _is_late(one, due)]
+    used = [submitted for submitted in ordered if submitted in chosen.values()]
+    remarks += [_lateness_remark(submitted, due) for submitted in used if _is_late(submitted, due)]
     return Selection(
-        {name: one.notebook for name, one in chosen.items() if one.notebook},
-        {name: _is_late(one, due) for name, one in chosen.items()},
+        {name: submitted.notebook for name, submitted in chosen.items() if submitted.notebook},
+        {name: _is_late(submitted, due) for name, submitted in chosen.items()},
         tuple(dict.fromkeys(remarks)),  # the exercises of one notebook share their remarks
-        max((one.submitted_at for one in used or submitted), default=None),
+        max((handed_in.submitted_at for handed_in in used or submitted), default=None),
     )
 
 
 def _last(candidates: Sequence[SubmittedNotebook], due: float | None) -> SubmittedNotebook:
-    return ([one for one in candidates if not _is_late(one, due)] or candidates)[-1]
+    return ([submitted for submitted in candidates if not _is_late(submitted, due)] or candidates)[-1]
 
 
-def _order(one: SubmittedNotebook) -> tuple[float, str, int, str]:
-    return (one.submitted_at, *original_and_copy(one.name), one.name)  # copy 10 comes after copy 2
+def _order(submitted: SubmittedNotebook) -> tuple[float, str, int, str]:
+    return (submitted.submitted_at, *original_and_copy(submitted.name), submitted.name)  # copy 10 comes after copy 2
 
 
-def _is_late(one: SubmittedNotebook, due: float | None) -> bool:
-    return one.marked_late or (due is not None and one.submitted_at > due)
+def _is_late(submitted: SubmittedNotebook, due: float | None) -> bool:
+    return submitted.marked_late or (due is not None and submitted.submitted_at > due)
 
 
-def _reading_remarks(one: SubmittedNotebook, release: str | None) -> list[str]:
-    if one.notebook is None:
-        return [f"{one.name} can't be read. {one.reason}"]
-    remarks = [f"{one.name}: {remark}" for remark in one.notebook.remarks]
-    claimed = one.notebook.stamp.get("release")
+def _reading_remarks(submitted: SubmittedNotebook, release: str | None) -> list[str]:
+    if submitted.notebook is None:
+        return [f"{submitted.name} can't be read. {submitted.reason}"]
+    remarks = [f"{submitted.name}: {remark}" for remark in submitted.notebook.remarks]
+    claimed = submitted.notebook.stamp.get("release")
     if release and claimed and claimed != release:
-        version = one.notebook.stamp.get("version", "unknown")
-        remarks.append(f"{one.name} says that it belongs to {claimed}, version {version}; this is {release}.")
+        version = submitted.notebook.stamp.get("version", "unknown")
+        remarks.append(f"{submitted.name} says that it belongs to {claimed}, version {version}; this is {release}.")
     return remarks
 
 
@@ -141,22 +141,24 @@ def _repetition_remark(
     name: str, winner: SubmittedNotebook, candidates: list[SubmittedNotebook], due: float | None
 ) -> str:
     rule = ", the last in time" if _is_late(candidates[-1], due) and not _is_late(winner, due) else ""
-    originals = {original_and_copy(one.name)[0] for one in candidates}
+    originals = {original_and_copy(submitted.name)[0] for submitted in candidates}
     moment = _local_time(winner.submitted_at)
     if len(originals) == 1:
         times = "twice" if len(candidates) == 2 else f"{len(candidates)} times"
-        which = winner.name if len({one.name for one in candidates}) == len(candidates) else "the one"
-        if len({(one.name, one.submitted_at) for one in candidates}) < len(candidates):  # twice in one zip
+        which = winner.name if len({submitted.name for submitted in candidates}) == len(candidates) else "the one"
+        if len({(submitted.name, submitted.submitted_at) for submitted in candidates}) < len(
+            candidates
+        ):  # twice in one zip
             which, moment = "the last of them,", f"{moment},"
         return f"{originals.pop()} was handed in {times}: {which} from {moment} counts{rule}."
     return f"`{name}` is in {len(candidates)} notebooks: the one in {winner.name} from {moment} counts{rule}."
 
 
-def _lateness_remark(one: SubmittedNotebook, due: float | None) -> str:
-    if due is None or one.submitted_at <= due:
-        return f"{one.name} is late: Canvas marked it so."
-    submitted = _local_time(one.submitted_at)
-    return f"{one.name} is late: it was handed in at {submitted} and due at {_local_time(due)}."
+def _lateness_remark(submitted: SubmittedNotebook, due: float | None) -> str:
+    if due is None or submitted.submitted_at <= due:
+        return f"{submitted.name} is late: Canvas marked it so."
+    moment = _local_time(submitted.submitted_at)
+    return f"{submitted.name} is late: it was handed in at {moment} and due at {_local_time(due)}."
 
 
 def _local_time(seconds: float) -> str:

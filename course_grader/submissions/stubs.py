@@ -16,8 +16,8 @@ _UNWRITTEN = {"raise NotImplementedError", "raise NotImplementedError()", "super
 def is_stub(name: str, statement: ast.stmt) -> bool:
     """Return whether a definition of an exercise's answer is as it was handed out, but for comments."""
     with suppress(RecursionError):
-        given = parse(EXERCISES[name].stub)
-        if given and ast.unparse(given) == ast.unparse(statement):
+        stub = parse(EXERCISES[name].stub)
+        if stub and ast.unparse(stub) == ast.unparse(statement):
             return True
         return isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and _is_unwritten(statement)
     return False
@@ -41,7 +41,7 @@ def without_stubs_below(sources: Iterable[str]) -> list[str]:
         for name, statement in definitions(plain_python(source)[0]) if any(map(source.count, EXERCISES)) else ():
             if name in written and is_stub(name, statement):
                 decorators = getattr(statement, "decorator_list", [])
-                first = min(one.lineno for one in (statement, *decorators)) - 1
+                first = min(node.lineno for node in (statement, *decorators)) - 1
                 last = statement.end_lineno or statement.lineno
                 lines[first:last] = [""] * (last - first)
             elif name in EXERCISES and not is_stub(name, statement):

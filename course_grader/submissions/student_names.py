@@ -77,13 +77,13 @@ def original_and_copy(name: str) -> tuple[str, int]:
     return f"{original}{dot}{suffix}", int(copy[1] or copy[2]) if copy else int(original != stem)
 
 
-def one_name_each(names: Iterable[SubmissionName]) -> dict[str, str]:
+def unambiguous_names(names: Iterable[SubmissionName]) -> dict[str, str]:
     """Map what each name says to the one name under which its student is graded.
 
     Names are one student's if they differ only in case and blanks, in the sheet's name after the student's, or in what
     makes a copy: with a number, as in "ann (1)", if there is "ann", too.
     """
-    persons = {one.student: one.student if one.from_platform else _person(one.student) for one in names}
+    persons = {name.student: name.student if name.from_platform else _person(name.student) for name in names}
     first: dict[str, str] = {}  # in small letters -> as it is written
     for person in sorted(persons.values()):
         first.setdefault(person.lower(), person)

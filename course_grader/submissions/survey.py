@@ -21,17 +21,22 @@ SAME_TIME = 60.0  # seconds in which a whole class's files are downloaded, but n
 MAX_NAMES = 100  # of students' files in one sentence; exercises.csv has all
 
 
-def survey(folder: Path, found: Sequence[Submission]) -> list[str]:
+def survey(folder: Path, submissions: Sequence[Submission]) -> list[str]:
     """Return sentences on what `find_submissions` found in a folder; none if nothing is odd."""
-    return [*_unread(folder, found), *_one_time(found), *_several_people(found), *_one_person(found)]
+    return [
+        *_unread(folder, submissions),
+        *_identical_times(submissions),
+        *_names_of_others(submissions),
+        *_similar_names(submissions),
+    ]
 
 
-def _unread(folder: Path, found: Sequence[Submission]) -> list[str]:
+def _unread(folder: Path, submissions: Sequence[Submission]) -> list[str]:
     with os.scandir(folder) as entries:
-        unread = sorted(one.name for one in entries if submission_name(one) is None and not is_noise(one.name))
+        unread = sorted(entry.name for entry in entries if submission_name(entry) is None and not is_noise(entry.name))
     typed = [escape_hidden(name) for name in unread if ONLINE_TEXT.fullmatch(name)]
     nobodys = [escape_hidden(name) for name in unread if not ONLINE_TEXT.fullmatch(name)]
-    students = [f"{name} of {one.student}" for one in found for name in one.unread]
+    students = [f"{name} of {submission.student}" for submission in submissions for name in submission.unread]
     remedy = "only notebooks, zips and folders are; if one is a student's, unpack it into a folder of that name"
     sentences = [f"Not read, and so no student's: {', '.join(nobodys)} ({remedy})."] * bool(nobodys)
     groups = {"only notebooks are": students, "it was typed into Moodle, which is no hand-in here": typed}
@@ -40,9 +45,9 @@ def _unread(folder: Path, found: Sequence[Submission]) -> list[str]:
     ]
 
 
-def _one_time(found: Sequence[Submission]) -> list[str]:
-    times = [file.submitted_at for one in found for file in one.files]
-    students = sum(bool(one.files) for one in found)
+def _identical_times(submissions: Sequence[Submission]) -> list[str]:
+    times = [file.submitted_at for submission in submissions for file in submission.files]
+    students = sum(bool(submission.files) for submission in submissions)
     if students < 3 or max(times) - min(times) > SAME_TIME:
         return []
     moment = f"{datetime.fromtimestamp(min(times)).astimezone():%Y-%m-%d %H:%M}"
@@ -52,42 +57,48 @@ def _one_time(found: Sequence[Submission]) -> list[str]:
     ]
 
 
-def _several_people(found: Sequence[Submission]) -> list[str]:
+def _names_of_others(submissions: Sequence[Submission]) -> list[str]:
     """Ask about who may be several people, or nobody; in what Moodle or Canvas named, most is one student's own."""
     sentences = []
-    for one in found:
-        if others := platform_names((*(file.name for file in one.files), *one.unread), one.student):
+    for submission in submissions:
+        student, names = submission.student, [*(file.name for file in submission.files), *submission.unread]
+        if others := platform_names(names, student):
             sentences.append(
-                f"{one.student} is graded with what bears another student's name, {first_of(others, 3, len(others))}: "
+                f"{student} is graded with what bears another student's name, {first_of(others, 3, len(others))}: "
                 "if it is that student's, move it into the folder that holds all, unpacked."
             )
-    for one in (one for one in found if not one.reply):
+    for submission in submissions:
+        if submission.reply:
+            continue
+        student = submission.student
         folders_of: defaultdict[str, set[str]] = defaultdict(set)  # lesson by the file's name, or "" -> folders
-        for file in one.files:
+        for file in submission.files:
             folder, _, name = file.name.rpartition("/")
             folders_of[re.sub(r"^(\d\d_)?.*", r"\1", name)] |= {folder} - {""}
         folders = max((folders_of[""] | some for some in [*folders_of.values()]), key=len, default=set())
         if len(folders) > 1:
             places = first_of(sorted(folders), 3, len(folders))
             sentences.append(
-                f"{one.student} is graded as one student, with notebooks in {places}: if these are students, unpack "
-                "what is zipped, and give the folder that holds them."
+                f"{student} is graded as one student, with notebooks in {places}: if these are students, unpack what "
+                "is zipped, and give the folder that holds them."
             )
-        if re.fullmatch(r"\d\d_exercises.*", one.student):
-            sentences.append(
-                f"{one.student} is graded as a student: if it is the sheet that you handed out, remove it."
-            )
+        if re.fullmatch(r"\d\d_exercises.*", student):
+            sentences.append(f"{student} is graded as a student: if it is the sheet that you handed out, remove it.")
     return sentences
 
 
-def _one_person(found: Sequence[Submission]) -> list[str]:
+def _similar_names(submissions: Sequence[Submission]) -> list[str]:
     """Tell whose hand-ins were taken together although their names differ, and ask about whose were not."""
     alike: defaultdict[str, list[str]] = defaultdict(list)  # the letters of a name -> names
-    for one in found:
-        alike[re.sub(r"^\d\d_exercises|\(\d+\)|[\W_]", "", one.student.lower())] += [one.student] * (not one.reply)
+    for submission in submissions:
+        alike[re.sub(r"^\d\d_exercises|\(\d+\)|[\W_]", "", submission.student.lower())] += [submission.student] * (
+            not submission.reply
+        )
     groups = {
-        "Graded as one student; if it is two, change a name": [one.spellings for one in found],
+        "Graded as one student; if it is two, change a name": [submission.spellings for submission in submissions],
         "Graded apart, and may be one student; if so, give both one name": [alike[key] for key in alike if key],
     }
-    shown = {what: [" and ".join(map(repr, one)) for one in names if len(one) > 1] for what, names in groups.items()}
+    shown = {
+        what: [" and ".join(map(repr, group)) for group in names if len(group) > 1] for what, names in groups.items()
+    }
     return [f"{what}: {first_of(names, MAX_NAMES, len(names))}." for what, names in shown.items() if names]

@@ -38,8 +38,8 @@ class Coordinates:
             )
             for end in ("amin", "amax")
         )
-        own = torch.where(low == high, low, SEVERAL)  # (axis, element)
-        return cls(*own, num_heads=max([1, *(own[2].unique() + 1).tolist()]))
+        indices = torch.where(low == high, low, SEVERAL)  # (axis, element)
+        return cls(*indices, num_heads=max([1, *(indices[2].unique() + 1).tolist()]))
 
     @classmethod
     def unknown(cls, count: int) -> Coordinates:
@@ -63,7 +63,7 @@ class Coordinates:
             for axis, size in enumerate(elements.shape):
                 if size > 1 and bool((along.diff(dim=axis) != 0).any()):
                     varying[axis].add(name)
-        return [_role(own, varying) for own in varying]
+        return [_role(names, varying) for names in varying]
 
     def axis_names(self, elements: Tensor) -> list[tuple[str, list[int]] | None]:
         """Return for each axis ("token" | "head" | "sample", values along it), or None if it counts none of these."""
@@ -108,15 +108,15 @@ class Legend:
         return ", ".join([*owners, f"head {head}"] if head >= 0 else owners)
 
 
-def _role(own: set[str], varying: list[set[str]]) -> str:
-    if not own:
+def _role(names: set[str], varying: list[set[str]]) -> str:
+    if not names:
         return "one"
-    if all(name not in other for name in own for other in varying if other is not own):
-        if len(own) == 1:
-            return next(iter(own))
-        if own == {"head", "column"}:
+    if all(name not in other for name in names for other in varying if other is not names):
+        if len(names) == 1:
+            return next(iter(names))
+        if names == {"head", "column"}:
             return "width"
-    return "scattered" if sum("token" in other for other in varying) > 1 and "token" in own else "mixed"
+    return "scattered" if sum("token" in other for other in varying) > 1 and "token" in names else "mixed"
 
 
 def axes_in_width(shape: Sequence[int], num_heads: int = 1, head_dim: int | None = None) -> tuple[Tensor, ...]:

@@ -30,9 +30,9 @@ def with_dark_colors(svg: str) -> str:
         return svg
     rules = []
     for selector, declarations in _RULE.findall("".join(_STYLE.findall(svg))):
-        colored = ";".join(one for one in declarations.split(";") if COLOR.search(one))
+        colored = ";".join(declaration for declaration in declarations.split(";") if COLOR.search(declaration))
         if colored:
-            rules.append(f"{selector}{{{COLOR.sub(lambda found: in_the_dark(found[0]), colored)}}}")
+            rules.append(f"{selector}{{{COLOR.sub(lambda match: in_the_dark(match[0]), colored)}}}")
     for kind, color in sorted(set(_PAINT.findall(svg))):
         rules.append(f'[{kind}="{color}"]{{{kind}:{in_the_dark(color)}}}')
     if f'id="{_MATPLOTLIB[1:]}"' in svg:
@@ -51,9 +51,9 @@ def luminance(color: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(color: str, other: str) -> float:
     """Return the contrast of two colours as WCAG 2.2 defines it, from 1 to 21."""
-    low, high = sorted((luminance(one), luminance(other)))
+    low, high = sorted((luminance(color), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 

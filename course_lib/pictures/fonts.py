@@ -70,7 +70,11 @@ def fonts_for(characters: frozenset[str]) -> tuple[list[str], list[str]]:
     Return families of this machine, as few as possible in the order of FAMILIES, and the characters that none has.
     """
     usual = findfont(FontProperties(family=[USUAL]))
-    seen = sorted(one for one in characters - {EMOJI_STYLE} if one.isprintable() and width_in_characters(one))
+    seen = sorted(
+        character
+        for character in characters - {EMOJI_STYLE}
+        if character.isprintable() and width_in_characters(character)
+    )
     missing = _without_glyph(usual, seen)
     chosen: list[str] = []
     files = _files() if missing else {}

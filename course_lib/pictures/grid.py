@@ -106,7 +106,7 @@ def _rise(canvas: Canvas, lead: Canvas) -> float:
     return canvas.middle - (lead.middle - lead.top) if canvas.floats else canvas.top
 
 
-def column(parts: Iterable[Canvas], gap: float = STYLE.apart) -> Canvas:
+def column(parts: Iterable[Canvas], gap: float = STYLE.panels) -> Canvas:
     """Place parts below each other, left-aligned; in a row, the first part with cells is the aligned part."""
     whole = Canvas()
     for part in parts:
@@ -148,7 +148,7 @@ def quote(part: Canvas) -> Canvas:
     return canvas
 
 
-def card(title: str, notes: Iterable[str], *parts: Canvas, gap: float = STYLE.apart) -> Canvas:
+def card(title: str, notes: Iterable[str], *parts: Canvas, gap: float = STYLE.panels) -> Canvas:
     """Put together a whole picture: its title, notes on how to read it, and its parts below them."""
     head = column([label(title, TITLE), *(label(note, NOTE) for note in notes)], STYLE.tight)
     return column([head, column(parts, gap)], STYLE.gap)

@@ -33,8 +33,8 @@ def positions_by_value(wanted: Tensor, known: Tensor) -> Tensor | None:
     values, other = _comparable(known), _comparable(wanted)
     if len(values.unique()) < len(values) or bool(values.isnan().any()):
         return None
-    found = positions_of(other, values)
-    return None if bool((found < 0).any()) else found
+    positions = positions_of(other, values)
+    return None if bool((positions < 0).any()) else positions
 
 
 def _comparable(tensor: Tensor) -> Tensor:

@@ -143,16 +143,15 @@ def _data(svg: str) -> str:
 
 
 def _above(upper: str, lower: str) -> str:
-    """Put two drawings below each other."""
     (width, height), (lower_width, lower_height) = _size(upper), _size(lower)
     top = height + STYLE.gap
-    placed = lower.replace("<svg ", f'<svg y="{top}" ', 1)
+    shifted = lower.replace("<svg ", f'<svg y="{top}" ', 1)
     size = f'width="{max(width, lower_width)}" height="{top + lower_height}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{upper}{placed}</svg>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{upper}{shifted}</svg>'
 
 
 def _size(svg: str) -> tuple[int, int]:
-    found = re.search(r'<svg [^>]*?width="(\d+)[^>]*?height="(\d+)', svg)
-    if found is None:
+    match = re.search(r'<svg [^>]*?width="(\d+)[^>]*?height="(\d+)', svg)
+    if match is None:
         raise ValueError("svg has no width and height in pixels: only drawings of this library can be put together.")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

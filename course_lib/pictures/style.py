@@ -98,7 +98,7 @@ class PanelStyle:
     tight: int = 4  # between a text and what it names
     near: int = 8  # between two lines of one panel
     gap: int = 14  # between two tables that belong together
-    apart: int = 24  # between two panels
+    panels: int = 24  # between two panels
     margin: int = 20  # between a drawing and the edge of its card
     arrow: int = 90  # the least length of an arrow
     drop: int = 30  # from a row of boxes to the next, where lines join them

@@ -43,7 +43,6 @@ class Table:
 
     @cached_property
     def _left(self) -> int:
-        """The width in pixels of the row labels."""
         widths = [self.row_style.width(self.row_style.clip(label, STYLE.label)) for label in self.rows]
         return ceil(max(widths, default=0)) + STYLE.near if any(widths) else 0
 
@@ -120,21 +119,21 @@ class Table:
 
     def _draw_labels(self, canvas: Canvas, labels: Sequence[Label], y: float) -> float:
         """Write column labels on one line, or alternately on two if they need more room; return their height."""
-        placed = list(self._placed(labels))
-        if not placed:
+        positioned = list(self._placed(labels))
+        if not positioned:
             return 0
         fitting = [
             style
             for style in (SMALL_NOTE if labels is self.below else SMALL, TINY)
-            if all(style.width(label.short or label.text) <= free for _, label, free in placed)
+            if all(style.width(label.short or label.text) <= free for _, label, free in positioned)
         ]
         lines = 1 if fitting or labels is self.below else 2
         height, style = SMALL.size + STYLE.between, fitting[0] if fitting else SMALL
         if labels is self.below:
             y += STYLE.tight
-            named = [(middle, free / 2 - 1) for middle, label, free in placed if label.text]
+            named = [(middle, free / 2 - 1) for middle, label, free in positioned if label.text]
             canvas.lines([(middle - half, y, middle + half, y) for middle, half in named], width=1)
-        for number, (middle, label, free) in enumerate(placed):
+        for number, (middle, label, free) in enumerate(positioned):
             text = label.text if not label.short or style.width(label.text) <= free else label.short
             down = height * (1 + number % lines)
             canvas.text(middle, y + down, style.clip(text, lines * free), style, anchor="middle")

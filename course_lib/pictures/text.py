@@ -49,11 +49,11 @@ def minus(text: str) -> str:
 def fold_code(code: str, width: int) -> list[str]:
     """Break a line of code after commas into pieces of at most width characters, if commas allow."""
     lines = [""]
-    for piece in code.replace(", ", ",\n").split("\n"):
-        if lines[-1] and width_in_characters(lines[-1]) + 1 + width_in_characters(piece) > width:
-            lines.append(piece)
+    for part in code.replace(", ", ",\n").split("\n"):
+        if lines[-1] and width_in_characters(lines[-1]) + 1 + width_in_characters(part) > width:
+            lines.append(part)
         else:
-            lines[-1] = f"{lines[-1]} {piece}".lstrip()
+            lines[-1] = f"{lines[-1]} {part}".lstrip()
     return [line for line in lines if line]
 
 
@@ -72,12 +72,12 @@ def text_width(text: str, size: float = 12, *, bold: bool = False, mono: bool = 
     return units * size * (BOLD if bold else 1.0)
 
 
-def is_within_letter(text: str, place: int) -> bool:
+def is_within_letter(text: str, index: int) -> bool:
     """Return whether a cut at this place would separate a letter from its signs, or the parts of an emoji."""
-    if not 0 < place < len(text):
+    if not 0 < index < len(text):
         return False
-    before, after = text[place - 1], text[place]
-    flags = len(text[:place]) - len(text[:place].rstrip(FLAG_PARTS))
+    before, after = text[index - 1], text[index]
+    flags = len(text[:index]) - len(text[:index].rstrip(FLAG_PARTS))
     joined = unicodedata.category(after) in ("Mn", "Me", "Mc") or JOINER in (before, after)
     return joined or SKIN_TONES[0] <= after <= SKIN_TONES[-1] or (after in FLAG_PARTS and flags % 2 == 1)
 

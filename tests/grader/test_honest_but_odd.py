@@ -62,7 +62,7 @@ def sheet(name, *sources, at=0.0):
 
 
 def made(*names):
-    return Notebook(tuple(Cell(number, "", name, (name,), made=True) for number, name in enumerate(names, 1)))
+    return Notebook(tuple(Cell(number, "", name, (name,), is_released=True) for number, name in enumerate(names, 1)))
 
 
 def helper(*names):
@@ -92,7 +92,7 @@ def test_the_metadata_says_for_what_a_cell_was_made():
     cell = {"cell_type": "code", "source": "attention = 3", "outputs": []}
     cell["metadata"] = {"nbgrader": {"grade_id": "causal_mask", "solution": True}}
     text = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4})
-    assert read_notebook(text.encode()).made_for == {"causal_mask"}
+    assert read_notebook(text.encode()).released_exercises == {"causal_mask"}
 
 
 # Names

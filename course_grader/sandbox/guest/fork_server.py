@@ -107,17 +107,16 @@ def _start_guard(descriptor: int, control: socket.socket, settings: GuestSetting
 
 
 def _stop_guard(guard: int) -> None:
-    """End a notebook's process through its guard."""
     os.kill(guard, signal.SIGTERM)
     os.waitpid(guard, 0)
 
 
 def _guard_notebook(channel: Channel, settings: GuestSettings) -> None:
-    asked_to_stop, child = False, 0
+    stop_requested, child = False, 0
 
     def on_stop(*_: Any) -> None:
-        nonlocal asked_to_stop
-        asked_to_stop = True
+        nonlocal stop_requested
+        stop_requested = True
         if child:
             _kill(child, settings.bubblewrap)
 
@@ -135,12 +134,12 @@ def _guard_notebook(channel: Channel, settings: GuestSettings) -> None:
             _run_notebook(channel, settings)
         finally:
             os._exit(1)
-    if asked_to_stop:  # the signal came before the child's id was known
+    if stop_requested:  # the signal came before the child's id was known
         on_stop()
     _, status = os.waitpid(child, 0)
     if not settings.bubblewrap:
         _kill(child, False)  # what it left behind
-    if not asked_to_stop:
+    if not stop_requested:
         with contextlib.suppress(ProtocolError):  # nobody may be listening any more
             channel.send({"ended": os.waitstatus_to_exitcode(status)})
 

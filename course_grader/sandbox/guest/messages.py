@@ -106,12 +106,18 @@ def _encode_object(value: Any, tensors: Writer, depth: int) -> dict[str, Any]:
 
     if isinstance(value, dict):
         pairs = value.items()
-        return {"dict": [[_encode(key, tensors, depth + 1), _encode(one, tensors, depth + 1)] for key, one in pairs]}
+        return {
+            "dict": [[_encode(key, tensors, depth + 1), _encode(value, tensors, depth + 1)] for key, value in pairs]
+        }
     if isinstance(value, from_source_class()):
         return {"made": [value.source, value.name, _encode(list(value.arguments), tensors, depth + 1)]}
     if isinstance(value, torch.nn.Module):
         parameters = value.state_dict().items()
-        state = {str(name): _encode_tensor(one, tensors) for name, one in parameters if isinstance(one, torch.Tensor)}
+        state = {
+            str(name): _encode_tensor(parameter, tensors)
+            for name, parameter in parameters
+            if isinstance(parameter, torch.Tensor)
+        }
         return {"module": [type(value).__name__[:100], state, _settings(value)]}
     return {"other": type(value).__name__[:100]}
 
@@ -182,7 +188,7 @@ def _decode_named(content: Any, decode: Decode) -> tuple[Any, ...]:
 
 def _decode_module(content: Any, decode: Decode) -> ModuleState:
     name, state, settings = content
-    numbers = {str(key)[:100]: one for key, one in settings.items() if isinstance(one, (bool, int, float))}
+    numbers = {str(key)[:100]: value for key, value in settings.items() if isinstance(value, (bool, int, float))}
     return ModuleState(str(name)[:100], {str(key): decode(value) for key, value in state.items()}, numbers)
 
 

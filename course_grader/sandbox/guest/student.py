@@ -118,7 +118,7 @@ def _uncompiled(model: Any = None, **_: Any) -> Any:
 
 def _names(code: CodeType) -> set[str]:
     """Return the names that code and the functions in it look up."""
-    inner = (_names(one) for one in code.co_consts if isinstance(one, CodeType))
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*inner)
 
 

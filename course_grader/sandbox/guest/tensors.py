@@ -60,7 +60,7 @@ class Reader:
         import torch
 
         dtype, shape = described
-        whole = isinstance(shape, list) and len(shape) <= MAX_AXES and all(type(one) is int for one in shape)
+        whole = isinstance(shape, list) and len(shape) <= MAX_AXES and all(type(size) is int for size in shape)
         self.taken += 1
         if dtype not in ITEM_SIZES or not whole or min(shape, default=0) < 0 or self.taken > MAX_TENSORS:
             raise ValueError("a tensor of an unknown kind, or too many")

@@ -90,7 +90,6 @@ class Channel:
             self._blocking = blocking
 
     def _write(self) -> None:
-        """Write what the other end takes now."""
         with contextlib.suppress(BlockingIOError):
             while self._queued:
                 del self._queued[: os.write(self.writing, self._queued[: 1 << 16])]

@@ -82,11 +82,11 @@ def _words(
     logarithmic: bool,
 ) -> str:
     """Describe curves and limits, name -> {x: y} sorted by x, one per line."""
-    one = _growth if logarithmic else _range
+    in_words = _growth if logarithmic else _range
     axes = "logarithmic" if logarithmic else "linear"
     lines = [f"{title}. Curves of {ylabel} against {xlabel}, both axes {axes}."]
-    lines += [one(name, curve) for name, curve in curves.items()]
-    lines += [one(f"Dashed, a limit: {name}", curve) for name, curve in limits.items()]
+    lines += [in_words(name, curve) for name, curve in curves.items()]
+    lines += [in_words(f"Dashed, a limit: {name}", curve) for name, curve in limits.items()]
     lines += [_last_point({**limits, **curves}, xlabel) if logarithmic else "", note]
     return "\n".join(filter(None, lines))
 

@@ -45,11 +45,11 @@ def ratio_text(factor: float) -> str:
     return f"× {three_digits(factor)}" if factor >= 1 else f"÷ {three_digits(1 / factor)}"
 
 
-def check_mapping(name: str, given: object, what: str) -> None:
+def check_mapping(name: str, mapping: object, what: str) -> None:
     """Raise a TypeError if an argument is not a mapping, or a ValueError if it is empty."""
-    if not isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a mapping, {what}, got {type(given).__name__}.")
-    if not given:
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"{name} must be a mapping, {what}, got {type(mapping).__name__}.")
+    if not mapping:
         raise ValueError(f"{name} is empty: give at least one, {what}.")
 
 

@@ -52,24 +52,24 @@ def roofline(
     if len(points) > MOST_POINTS:
         raise ValueError(f"points has {len(points)} names, but {MOST_POINTS} can be told apart: draw two pictures.")
     rate, bandwidth = positive("gflops", gflops), positive("gb_per_s", gb_per_s)
-    placed = {name: _placed(f"points[{name!r}]", given, rate, bandwidth) for name, given in points.items()}
+    located = {name: _point(f"points[{name!r}]", value, rate, bandwidth) for name, value in points.items()}
     balance = rate / bandwidth
     limits = f"At most {three_digits(rate)} billion operations per second, and {three_digits(bandwidth)} GB per second"
     lines = [f"{title}. {limits}: they meet at {three_digits(balance)} operations/byte."]
-    lines += [_described(name, point, balance) for name, point in placed.items()]
+    lines += [_described(name, point, balance) for name, point in located.items()]
     caption = "The line is the roof. Below its slope memory is the limit, below its flat part the arithmetic."
-    put = partial(draw_roofline, placed, rate, balance, title, note)
+    put = partial(draw_roofline, located, rate, balance, title, note)
     svg = figure_svg(put, [*points, title, note])
     return Picture(svg=svg, description="\n".join(filter(None, [*lines, note])), caption=caption)
 
 
-def _placed(where: str, given: object, rate: float, bandwidth: float) -> Point:
-    if isinstance(given, Real):
-        intensity = positive(where, given)
+def _point(where: str, value: object, rate: float, bandwidth: float) -> Point:
+    if isinstance(value, Real):
+        intensity = positive(where, value)
         return Point(intensity, min(rate, intensity * bandwidth), min(rate, intensity * bandwidth))
-    if not isinstance(given, tuple) or len(given) != 2:
-        raise TypeError(f"{where} must be an intensity or (intensity, 10^9 operations per second), got {given!r}.")
-    intensity, reached = (positive(where, number) for number in given)
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise TypeError(f"{where} must be an intensity or (intensity, 10^9 operations per second), got {value!r}.")
+    intensity, reached = (positive(where, number) for number in value)
     return Point(intensity, reached, min(rate, intensity * bandwidth))
 
 

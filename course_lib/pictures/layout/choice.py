@@ -18,15 +18,15 @@ WEIGHING = {"masked_fill", "masked_fill_", "softmax", "dropout", "where"}  # ope
 def origins_of(came_from: Tensor | Recording | Sequence[Tensor | Recording]) -> list[LayoutPath]:
     """Return the paths that a recording may continue, from the tensor or the recordings before it, in their order."""
     paths: list[LayoutPath] = []
-    for one in came_from if isinstance(came_from, (list, tuple)) else [came_from]:
-        if isinstance(one, Tensor):
-            paths.append(path_of_tensor(one))
-        elif isinstance(one, Recording):
-            paths += paths_of(one, paths)
+    for origin in came_from if isinstance(came_from, (list, tuple)) else [came_from]:
+        if isinstance(origin, Tensor):
+            paths.append(path_of_tensor(origin))
+        elif isinstance(origin, Recording):
+            paths += paths_of(origin, paths)
         else:
             raise TypeError(
-                f"origin must be a tensor, a Recording or several of them, got {type(one).__name__}: give the tensor "
-                "that the elements came from, or the recordings before this one."
+                f"origin must be a tensor, a Recording or several of them, got {type(origin).__name__}: give the "
+                "tensor that the elements came from, or the recordings before this one."
             )
     return paths
 
@@ -41,26 +41,26 @@ def choose(
             f"recording has no step that changes a layout (it has {len(recording.all_steps)} steps in all): there is "
             "nothing to draw."
         )
-    found = [path for path in paths if _is_worth_drawing(path, num_tokens, recording)] or paths
+    chosen = [path for path in paths if _is_worth_drawing(path, num_tokens, recording)] or paths
     if of is not None:
-        found = _named([of] if isinstance(of, str) else of, paths)
-    if origins and not any(path.origin for path in found):
+        chosen = _named([of] if isinstance(of, str) else of, paths)
+    if origins and not any(path.origin for path in chosen):
         raise ValueError(
             "origin holds none of the elements whose layout changes here, or they can't be told apart: record on a "
             "tensor that came out of it, and give the recordings in between as well."
         )
-    return found
+    return chosen
 
 
 def _named(wanted: Sequence[str], paths: Sequence[LayoutPath]) -> list[LayoutPath]:
-    found: list[LayoutPath] = []
+    selected: list[LayoutPath] = []
     for name in wanted:
         named = [path for path in paths if name in (state.title for state in path.all_states)]
         if not named:
             names = ", ".join(dict.fromkeys(state.title for path in paths for state in path.all_states))
             raise ValueError(f"of={name!r} names no tensor whose layout changes: choose from {names}.")
-        found += [path for path in named if not any(path is other for other in found)]
-    return found
+        selected += [path for path in named if not any(path is other for other in selected)]
+    return selected
 
 
 def _is_worth_drawing(path: LayoutPath, num_tokens: int | None, recording: Recording) -> bool:
@@ -68,8 +68,8 @@ def _is_worth_drawing(path: LayoutPath, num_tokens: int | None, recording: Recor
     inputs = {storage_of(argument) for argument in recording.arguments}
     for source in path.sources:
         is_mask = source.step is not None and source.step.dtype == torch.bool
-        is_own = source.step is None and source.memory not in inputs  # a parameter or a buffer
-        if len(source.shape) < 2 or is_mask or is_own:
+        is_parameter = source.step is None and source.memory not in inputs  # a parameter or a buffer
+        if len(source.shape) < 2 or is_mask or is_parameter:
             return False
     if not any(state.shape[-2:] == (num_tokens, num_tokens) for state in path.all_states):
         return True

@@ -89,18 +89,18 @@ def _heads_in_order(elements: Tensor, legend: Legend) -> bool:
 def _visible_part(elements: Tensor, coordinates: Coordinates) -> tuple[Tensor, str]:
     """Return the drawn part of a tensor, of the first sample and with few heads if it is large, and its description."""
     kept = coordinates.sample == 0
-    said = []
+    notes = []
     num_samples = int(coordinates.sample.max()) + 1 if len(coordinates) else 1
     if num_samples > 1:
-        said.append(f"sample 0 of {num_samples}")
+        notes.append(f"sample 0 of {num_samples}")
     if int(kept.sum()) > MOST_ELEMENTS:
         for name, most in PART.items():
             indices = getattr(coordinates, name)
             count = int(indices.max()) + 1
             kept = kept & (indices < most)
             if count > most:
-                said.append(f"{most} of {count} {PLURALS[name]}")
-    if not said:
+                notes.append(f"{most} of {count} {PLURALS[name]}")
+    if not notes:
         return elements, ""
     drawn = kept[elements.clamp(min=0)] & (elements >= 0)
     if not drawn.any():  # a slice of something else, such as the last tokens
@@ -108,7 +108,7 @@ def _visible_part(elements: Tensor, coordinates: Coordinates) -> tuple[Tensor, s
     for axis in range(elements.dim()):
         index = drawn.movedim(axis, 0).flatten(1).any(dim=1).nonzero().flatten()
         elements, drawn = elements.index_select(axis, index), drawn.index_select(axis, index)
-    return elements, ", ".join(said)
+    return elements, ", ".join(notes)
 
 
 def _as_blocks(elements: Tensor, roles: Sequence[str]) -> tuple[Tensor, list[str], bool]:
@@ -138,7 +138,7 @@ def _table(block: Tensor, title: str, order: Sequence[str], legend: Legend, *, w
     if order[-1] == "width" and legend.coordinates.num_heads > 1:
         heads = [(head, len(list(same))) for head, same in groupby(legend.head(element) for element in elements[0])]
         below = [Label(f"head {head}" if head >= 0 else "", columns, f"h{head}") for head, columns in heads]
-    outlined = [Box(*place) for place in (block == legend.highlight).nonzero().tolist()]
+    outlined = [Box(*index) for index in (block == legend.highlight).nonzero().tolist()]
     style = ALERT if "scattered" in order else TEXT
     return Table(cells, title, rows, above=above, below=below, outlined=outlined, row_style=style)
 

@@ -30,13 +30,13 @@ class LayoutState:
     step: Step | None  # the step that computed it; None for an input
 
     @classmethod
-    def of(cls, tensor: Tensor, elements: Tensor, made_by: Step | str) -> LayoutState:
+    def of(cls, tensor: Tensor, elements: Tensor, origin: Step | str) -> LayoutState:
         """Return the state of a tensor that a step computed, or of an input with a name."""
-        if isinstance(made_by, Step):
-            layout = made_by.shape, made_by.stride, made_by.offset
-            return cls(made_by.title, *layout, elements=elements, tensor=tensor, step=made_by)
+        if isinstance(origin, Step):
+            layout = origin.shape, origin.stride, origin.offset
+            return cls(origin.title, *layout, elements=elements, tensor=tensor, step=origin)
         layout = tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset())
-        return cls(made_by, *layout, elements=elements, tensor=tensor, step=None)
+        return cls(origin, *layout, elements=elements, tensor=tensor, step=None)
 
     @property
     def op(self) -> str:
@@ -120,10 +120,10 @@ def _path_to(last: Step, steps: tuple[Step, ...], origins: Sequence[LayoutPath])
         del way[0]
     sources: dict[int, LayoutState] = {}
     first = 0
-    for tensor, made_by in zip(way[0].call.tensors, way[0].inputs, strict=True):
+    for tensor, producer in zip(way[0].call.tensors, way[0].inputs, strict=True):
         if id(tensor) not in sources and _carries(tensor, way[0]):
             elements = torch.arange(first, first + tensor.numel()).view(tensor.shape)
-            maker = steps[made_by] if isinstance(made_by, int) else made_by
+            maker = steps[producer] if isinstance(producer, int) else producer
             sources[id(tensor)] = LayoutState.of(tensor, elements, maker)
             first += tensor.numel()
     origin, known = _continued(sources, origins)
@@ -136,7 +136,6 @@ def _path_to(last: Step, steps: tuple[Step, ...], origins: Sequence[LayoutPath])
 
 
 def _makers(step: Step) -> list[int]:
-    """Return the numbers of the steps that computed a step's inputs."""
     return [number for number in step.inputs if isinstance(number, int)]
 
 
@@ -150,8 +149,8 @@ def _continued(
 ) -> tuple[LayoutPath | None, dict[int, Tensor]]:
     """Return the path that all sources continue and their elements in its numbering, or None and their own numbers."""
     for origin in origins:
-        found = {key: _elements_from(origin.all_states, source) for key, source in sources.items()}
-        kept = {key: elements for key, elements in found.items() if elements is not None}
+        continued = {key: _elements_from(origin.all_states, source) for key, source in sources.items()}
+        kept = {key: elements for key, elements in continued.items() if elements is not None}
         if kept.keys() == sources.keys():
             return origin.whole, kept
     return None, {key: source.elements for key, source in sources.items()}
@@ -161,11 +160,11 @@ def _elements_from(before: Sequence[LayoutState], source: LayoutState) -> Tensor
     """Find the numbers of a tensor's elements in earlier tensors: by memory and slot, else by their values."""
     for state in before:
         if state.memory == source.memory and state.tensor.dtype == source.tensor.dtype:
-            found = positions_of(source.slots.flatten(), state.slots.flatten())
+            positions = positions_of(source.slots.flatten(), state.slots.flatten())
         else:
-            found = positions_by_value(source.tensor, state.tensor)
-        if found is not None and bool((found >= 0).all()):
-            return state.elements.flatten()[found].view(source.shape)
+            positions = positions_by_value(source.tensor, state.tensor)
+        if positions is not None and bool((positions >= 0).all()):
+            return state.elements.flatten()[positions].view(source.shape)
     return None
 
 

@@ -75,7 +75,7 @@ def _heads_in_width(
             continue
         between = state.shape[before:-1]
         if state.shape[:before] == source.shape[:before]:  # the width was split, as it should be
-            asked = getattr(state.step.call.module, "num_heads", None) if state.step else None
-            return asked if asked in between else between[-1], head_dim
+            declared = getattr(state.step.call.module, "num_heads", None) if state.step else None
+            return declared if declared in between else between[-1], head_dim
         return width // head_dim, head_dim  # other axes were split: the wrong view
     return 1, None

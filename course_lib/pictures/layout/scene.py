@@ -50,9 +50,9 @@ class PathScene:
 
     def steps(self, before: int) -> Iterator[StepScene]:
         """Yield one scene per step, numbered from before + 1."""
-        for number, (one, two) in enumerate(pairwise([self.sources[-1], *self.states]), start=1):
-            sources = self.sources if number == 1 else [one]
-            yield StepScene(before + number, sources, two, self._journey([*sources, two]))
+        for number, (state, after) in enumerate(pairwise([self.sources[-1], *self.states]), start=1):
+            sources = self.sources if number == 1 else [state]
+            yield StepScene(before + number, sources, after, self._journey([*sources, after]))
 
     def _begin(self) -> str:
         first, count = self.path.sources[0], len(self.path.sources)
@@ -65,13 +65,13 @@ class PathScene:
         element = self.legend.highlight
         stops = []
         for state in (panel.state for panel in panels):
-            if found := (state.elements == element).nonzero().tolist():
-                stops.append(f"{found[0]} of {state.title} (slot {int(state.slots[tuple(found[0])])})")
+            if indices := (state.elements == element).nonzero().tolist():
+                stops.append(f"{indices[0]} of {state.title} (slot {int(state.slots[tuple(indices[0])])})")
         return f"Element {element} ({self.legend.highlighted_owner}) is at {', then at '.join(stops)}."
 
     def _draw_memory(self) -> Iterator[Canvas]:
-        for said, slots in self.memories():
-            yield column([flow([("memory", BOLD), (said, NOTE)]), slots.draw()], STYLE.tight)
+        for text, slots in self.memories():
+            yield column([flow([("memory", BOLD), (text, NOTE)]), slots.draw()], STYLE.tight)
 
     def memories(self) -> Iterator[tuple[str, Table]]:
         """Yield each memory of the path as a row of slots with their elements, and who reads it."""
@@ -107,11 +107,11 @@ class StepScene:
 
     @property
     def caption(self) -> str:
-        one, two = self.before[0].state, self.after.state
-        change = f"shape {one.shape} to {two.shape}, stride {one.stride} to {two.stride}"
+        before, after = self.before[0].state, self.after.state
+        change = f"shape {before.shape} to {after.shape}, stride {before.stride} to {after.stride}"
         if len(self.before) > 1:
-            change = f"{len(self.before)} tensors of shape {one.shape} to one of {two.shape}"
-        return f"Step {self.number}: {two.code}: {two.effect}; {change}"
+            change = f"{len(self.before)} tensors of shape {before.shape} to one of {after.shape}"
+        return f"Step {self.number}: {after.code}: {after.effect}; {change}"
 
     def describe(self) -> str:
         return f"{_step(self.after)} {self.journey}"
@@ -137,12 +137,12 @@ class LayoutScene:
             list(dict.fromkeys(panel.state.op for panel in panels if panel.state.effect == EFFECTS[effect]))
             for effect in ("view", "copy")
         )
-        said = []
+        sentences = []
         if views:
-            said.append(f"{listed(views)} only change{'s' * (len(views) == 1)} how the same memory is read")
+            sentences.append(f"{listed(views)} only change{'s' * (len(views) == 1)} how the same memory is read")
         if copies:
-            said.append(f"{listed(copies)} cop{'ies' if len(copies) == 1 else 'y'} the elements to new memory")
-        text = f"{'; '.join(said)}." if copies else f"No element moves: {said[0]}."
+            sentences.append(f"{listed(copies)} cop{'ies' if len(copies) == 1 else 'y'} the elements to new memory")
+        text = f"{'; '.join(sentences)}." if copies else f"No element moves: {sentences[0]}."
         scrambled = any(panel.scrambled for panel in panels)
         return text + (" ✗ The result is scrambled: no axis counts tokens any more." if scrambled else "")
 
@@ -193,5 +193,5 @@ def _step(panel: Panel) -> str:
 def _axes(panel: Panel) -> str:
     """Write what the axes count, without axes of size 1: "its axes count tokens; heads; elements within a head"."""
     counts = COUNTS if panel.heads_in_order else COUNTS | {"width": IN_TURN}
-    counted_things = [counts.get(role, "a mixture") for role in panel.roles if role != "one"] or ["nothing"]
-    return f"its ax{'es count' if len(counted_things) > 1 else 'is counts'} {'; '.join(counted_things)}"
+    axis_names = [counts.get(role, "a mixture") for role in panel.roles if role != "one"] or ["nothing"]
+    return f"its ax{'es count' if len(axis_names) > 1 else 'is counts'} {'; '.join(axis_names)}"

@@ -71,8 +71,8 @@ def layout_steps(
     origins = [] if origin is None else origins_of(origin)
     num_tokens = len(labels) or _num_tokens(recording if origin is None else origin)
     same: dict[tuple, list[LayoutPath]] = {}  # queries and values often follow the same path, drawn once
-    for found in choose(recording, of, num_tokens, origins):
-        same.setdefault(found.key, []).append(found)
+    for layout_path in choose(recording, of, num_tokens, origins):
+        same.setdefault(layout_path.key, []).append(layout_path)
     alike = list(same.values())
     drawn = alike if of else alike[:MOST_PATHS]
     paths = []

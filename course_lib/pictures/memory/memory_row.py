@@ -169,7 +169,6 @@ def memory_row(
 
 
 def _check_heads(num_heads: int, shape: tuple[int, ...]) -> None:
-    """Raise a ValueError if the first tensor doesn't have this number of heads."""
     if len(shape) != BY_HEAD:
         check_num_heads(num_heads, shape[-1] if shape else 0)
     elif check_num_heads(num_heads, num_heads) != shape[1]:

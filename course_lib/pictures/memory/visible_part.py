@@ -52,15 +52,15 @@ def _parts(views: Sequence[MemoryView], num_heads: int | None, highlight: int | 
     # A memory is drawn alike in each panel, unless so many slices read it that only their own slots fit.
     keys = [(view.storage, view.tensor.dtype) if room > 1 else i for i, view in enumerate(views)]
     drawn: dict[object, set[int]] = {}
-    for key, view, own in zip(keys, views, cells, strict=True):
-        drawn.setdefault(key, set()).update(range(len(view.memory)) if whole else view.slots[own].tolist())
+    for key, view, selected in zip(keys, views, cells, strict=True):
+        drawn.setdefault(key, set()).update(range(len(view.memory)) if whole else view.slots[selected].tolist())
     slots = [sorted(_bridged(drawn[key])) for key in keys]
     texts = [
-        [number_text(number) for number in view.memory[torch.tensor(own, device=view.tensor.device)].tolist()]
-        for view, own in zip(views, slots, strict=True)
+        [number_text(number) for number in view.memory[torch.tensor(selected, device=view.tensor.device)].tolist()]
+        for view, selected in zip(views, slots, strict=True)
     ]
     box = max(STYLE.cell, math.ceil(max(SMALL.width(text) for row in texts for text in row)))
-    return [_part(*of_one, box) for of_one in zip(views, slots, cells, texts, strict=True)]
+    return [_part(*arguments, box) for arguments in zip(views, slots, cells, texts, strict=True)]
 
 
 def _kept_elements(views: Sequence[MemoryView], num_heads: int | None, highlight: int | None, room: int) -> Tensor:
@@ -108,9 +108,9 @@ def _elements_in(view: MemoryView, slots: list[int]) -> dict[int, int]:
     """Return the element in each slot, taken from any of the cells that read it, because all read the same element."""
     read = torch.isin(view.slots, torch.tensor(slots))
     elements = torch.full_like(view.slots, NOWHERE) if view.elements is None else view.elements
-    found, at = view.slots[read].unique(return_inverse=True)
-    lying = torch.zeros_like(found).scatter(0, at, elements[read])
-    return dict.fromkeys(slots, UNREAD) | dict(zip(found.tolist(), lying.tolist(), strict=True))
+    unique_slots, at = view.slots[read].unique(return_inverse=True)
+    lying = torch.zeros_like(unique_slots).scatter(0, at, elements[read])
+    return dict.fromkeys(slots, UNREAD) | dict(zip(unique_slots.tolist(), lying.tolist(), strict=True))
 
 
 def _positions(indices: list[int], box: int, total: int) -> tuple[dict[int, float], list[float]]:
@@ -148,10 +148,10 @@ def sample_corner(shape: Sequence[int], room: int, through: int | None = None) -
     for axis, (count, size) in enumerate(zip(counts, shape, strict=True)):
         block //= size
         places = torch.arange(count)
-        place = 0 if through is None else through // block % size
-        if place >= count and axis == len(shape) - 1:
-            places += min(place, size - count)  # adjacent cells stay adjacent
-        elif place >= count:
-            places[-1] = place
+        position = 0 if through is None else through // block % size
+        if position >= count and axis == len(shape) - 1:
+            places += min(position, size - count)  # adjacent cells stay adjacent
+        elif position >= count:
+            places[-1] = position
         cells = (cells[:, None] + places * block).flatten()
     return cells

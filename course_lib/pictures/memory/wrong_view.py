@@ -73,7 +73,7 @@ class HeadSplit:
         verdict = label(f"✓ all {self.owners[..., 0].numel()} rows are right", NOTE)
         if self.wrong:
             verdict = label(f"✗ {self.count} are wrong", BOLD.but(color=HIGHLIGHT))
-        tables = wrap([self._table(head).draw() for head in range(self.num_drawn)], STYLE.apart)
+        tables = wrap([self._table(head).draw() for head in range(self.num_drawn)], STYLE.panels)
         return column([column([label(self.code, MONO_NAME), verdict], STYLE.tight), tables], STYLE.gap)
 
     def _table(self, head: int) -> Table:
@@ -124,7 +124,7 @@ class WrongView:
         return "\n".join([title, self.wrong.describe(), self.right.describe()])
 
     def draw(self) -> Canvas:
-        both = wrap([self.wrong.draw(), self.right.draw()], STYLE.apart, STYLE.apart)
+        both = wrap([self.wrong.draw(), self.right.draw()], STYLE.panels, STYLE.panels)
         return card(self.title, [HOW_TO_READ, self.part], both)
 
 

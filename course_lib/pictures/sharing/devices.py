@@ -59,12 +59,14 @@ def draw_devices(
     """
     names = [f"device {device}" for device in range(len(parts))]
     module, *shards = copies = copies_of({"whole": whole, **dict(zip(names, parts, strict=True))}, x)
-    for one in copies:
-        if one.out_proj is None:
-            raise ValueError(f"module {one.name!r} has no out_proj, so outputs can't be added up: build it with one.")
+    for module_copy in copies:
+        if module_copy.out_proj is None:
+            raise ValueError(
+                f"module {module_copy.name!r} has no out_proj, so outputs can't be added up: build it with one."
+            )
     if not 1 <= len(parts) <= MOST_DEVICES or module.num_heads > MOST_HEADS:
-        given = f"{len(parts)} devices and {module.num_heads} heads can't be drawn"
-        raise ValueError(f"{given}: give 1 to {MOST_DEVICES} parts of a module with {MOST_HEADS} heads at most.")
+        problem = f"{len(parts)} devices and {module.num_heads} heads can't be drawn"
+        raise ValueError(f"{problem}: give 1 to {MOST_DEVICES} parts of a module with {MOST_HEADS} heads at most.")
     held = [_held(shard, module) for shard in shards]
     with torch.no_grad():
         expected, *outputs = (copy.module(x.double()).cpu() for copy in (module, *shards))
@@ -74,7 +76,7 @@ def draw_devices(
     wanted = (len(labels) - 1, 0) if highlight is None else highlight
     token, element = check_highlight(wanted, expected.shape[1:], "the output")
     *elements, total = (f"{output[0, token, element]:.4f}" for output in (*outputs, expected))
-    held_by = [Shard(*one) for one in zip(names, held, elements, strict=True)]
+    held_by = [Shard(*part) for part in zip(names, held, elements, strict=True)]
     title = title or f"Heads on {counted(len(parts), 'device')}"
     return Picture.of(DevicesScene(held_by, total, tuple(x.shape), labels[token], element, title))
 
@@ -140,12 +142,12 @@ class DevicesScene:
         return f"What {gives} adds up to the whole module's output: checked in float64."
 
     def describe(self) -> str:
-        said = [
+        sentences = [
             f"{shard.name} holds {listed([block.describe() for block in shard.blocks])}. "
             f"Its output for “{self.word}”, column {self.column}: {shard.element}."
             for shard in self.shards
         ]
-        return " ".join([*said, f"All-reduce: {self._sum}, the whole module's output."])
+        return " ".join([*sentences, f"All-reduce: {self._sum}, the whole module's output."])
 
     def draw(self) -> Canvas:
         """Draw one row per device, from its input to its output, with the sum below."""
@@ -159,8 +161,8 @@ class DevicesScene:
         *inputs, out = (block.draw(height, block.num_heads // keys.num_heads) for block in shard.blocks)
         heads = listed([span(*stretch) for stretch in stretches(queries.heads)])
         attend = arrow(f"head{'s' * (len(queries.heads) > 1)} {heads}", "attend", length=0)
-        place = f"“{SMALL_NOTE.clip(self.word, STYLE.box)}”, column {self.column}"
-        element = Table([[(minus(shard.element), PLAIN)]], "its output", notes=[place], cell=(STYLE.arrow, height))
+        position = f"“{SMALL_NOTE.clip(self.word, STYLE.box)}”, column {self.column}"
+        element = Table([[(minus(shard.element), PLAIN)]], "its output", notes=[position], cell=(STYLE.arrow, height))
         parts = [x, *inputs, attend, out, arrow(length=STYLE.drop), element.draw()]
         return column([label(shard.name, HEADING), row(parts)], STYLE.near)
 

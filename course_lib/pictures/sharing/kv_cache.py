@@ -51,9 +51,9 @@ class Kept:
         head = flow([(HEADING.clip(self.name, STYLE.width / 2), HEADING), (self.amount, NOTE)])
         box = Canvas()
         box.outline(0, 0, STYLE.number_cell, STYLE.flat_cell, color=LINE, dashes=DASHED)
-        asked = label(f"{self.num_heads} queries of the new token:", SMALL)
-        said = column([asked, label("asked once, then forgotten", SMALL_NOTE)], STYLE.between)
-        kept = row([self._table().draw(), row([box, said], STYLE.near)], STYLE.apart)
+        queries = label(f"{self.num_heads} queries of the new token:", SMALL)
+        caption = column([queries, label("asked once, then forgotten", SMALL_NOTE)], STYLE.between)
+        kept = row([self._table().draw(), row([box, caption], STYLE.near)], STYLE.panels)
         return column([head, kept], STYLE.tight)
 
     def _table(self) -> Table:

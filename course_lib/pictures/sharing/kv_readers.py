@@ -116,10 +116,10 @@ def copies_of(modules: Mapping[str, nn.Module], x: Tensor) -> list[ModuleCopy]:
         where = " on the meta device" if x.is_meta else ""
         raise ValueError(f"x must be (batch, token, d_in) with two tokens or more, got {tuple(x.shape)}{where}.")
     copies = [ModuleCopy.of(name, module) for name, module in modules.items()]
-    for one in copies:
-        width = one.q_proj.in_features
+    for module_copy in copies:
+        width = module_copy.q_proj.in_features
         if width != x.shape[2]:
-            raise ValueError(f"module {one.name!r} takes tokens of width {width}, but x is {tuple(x.shape)}.")
+            raise ValueError(f"module {module_copy.name!r} takes tokens of width {width}, but x is {tuple(x.shape)}.")
     return copies
 
 
@@ -129,7 +129,7 @@ def _large(change: Tensor) -> list[int]:
 
 
 def _part(name: str, module: nn.Module, part: str, kind: type[Part]) -> Part:
-    found = getattr(module, part, None)
-    if not isinstance(found, kind):
+    submodule = getattr(module, part, None)
+    if not isinstance(submodule, kind):
         raise TypeError(f"module {name!r} has no {part}: give an attention module of the course's forms.")
-    return found
+    return submodule

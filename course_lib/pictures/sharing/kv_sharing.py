@@ -48,10 +48,10 @@ class Sharing:
     def faults(self) -> list[str]:
         """List deviations from all of the course's forms."""
         every = [head for heads in self.readers for head in heads]
-        several = sorted({head for head in every if every.count(head) > 1})
+        repeated = sorted({head for head in every if every.count(head) > 1})
         unused = [f"k{group}" for group, heads in enumerate(self.readers) if not heads]
         faults = [f"Unused, no query head reads it: {', '.join(unused)}"] if unused else []
-        faults += [f"Reading several heads of keys: query {_heads(several)}"] if several else []
+        faults += [f"Reading several heads of keys: query {_heads(repeated)}"] if repeated else []
         differ = self.value_readers != self.readers
         return faults + ["The values are read by other heads than the keys"] * differ
 
@@ -62,18 +62,18 @@ class Sharing:
     def _who_reads_whom(self) -> str:
         if self.readers == [[head] for head in range(self.num_heads)]:
             return "Each query head reads keys and values of its own"
-        said = [
+        clauses = [
             f"query {_heads(heads)} read{'s' * (len(heads) == 1)} k{group} v{group}"
             for group, heads in enumerate(self.readers[:DESCRIBED])
             if heads
         ]
         rest = f", and so on to k{len(self.readers) - 1}" if len(self.readers) > DESCRIBED else ""
-        return sentence(listed(said) + rest)
+        return sentence(listed(clauses) + rest)
 
     def draw(self) -> Canvas:
         parameters = label(f"parameters of k_proj and v_proj: {self.parameters:,}", SMALL)
         kept = label(f"elements in the cache for one token: {self.kept:,}", SMALL_BOLD)
-        heads = row([self._draw_heads(), column([parameters, kept], STYLE.tight)], STYLE.apart)
+        heads = row([self._draw_heads(), column([parameters, kept], STYLE.tight)], STYLE.panels)
         head = flow([(HEADING.clip(self.name, STYLE.width / 2), HEADING), (self.counts, NOTE)])
         return column([head, heads, *(label(f"✗ {fault}", SMALL_ALERT) for fault in self.faults)], STYLE.near)
 
@@ -133,5 +133,5 @@ def draw_kv_sharing(modules: Mapping[str, nn.Module], x: Tensor, *, title: str |
 def _heads(heads: Sequence[int]) -> str:
     """Write a list of heads: head 3, heads 0 and 2, heads 0 to 3."""
     runs = stretches(heads)
-    said = span(*runs[0]) if len(heads) > 2 and len(runs) == 1 else listed(heads)
-    return f"head{'s' * (len(heads) > 1)} {said}"
+    numbers = span(*runs[0]) if len(heads) > 2 and len(runs) == 1 else listed(heads)
+    return f"head{'s' * (len(heads) > 1)} {numbers}"

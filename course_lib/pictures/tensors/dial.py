@@ -40,8 +40,6 @@ class Dial(Canvas):
 
     def _sector(self, x: float, y: float, start: float, angle: float) -> None:
         """Put a sector that begins at start and extends counter-clockwise by angle, both in radians."""
-        (one, two), (three, four) = (
-            (x + SECTOR * math.cos(a), y - SECTOR * math.sin(a)) for a in (start, start + angle)
-        )
-        arc = f"A {SECTOR} {SECTOR} 0 {int(angle > math.pi)} 0 {three:.3f} {four:.3f}"
-        self._parts.append(f'<path d="M {x:g} {y:g} L {one:.3f} {two:.3f} {arc} Z" fill="{ROTATION}"/>')
+        first, last = (f"{x + SECTOR * math.cos(a):.3f} {y - SECTOR * math.sin(a):.3f}" for a in (start, start + angle))
+        arc = f"A {SECTOR} {SECTOR} 0 {int(angle > math.pi)} 0 {last}"
+        self._parts.append(f'<path d="M {x:g} {y:g} L {first} {arc} Z" fill="{ROTATION}"/>')

@@ -39,13 +39,13 @@ class Heads:
         return f"{self.num_heads} heads, each a table of tokens."
 
     def describe(self) -> str:
-        said = []
+        sentences = []
         for name, tensor in self.roles.items():
             shared_by = self.num_heads // len(tensor)
             shared = f", each shared by {shared_by} heads" if shared_by > 1 else ""
-            said.append(f"{name}: {len(tensor)} of shape {tuple(tensor.shape[1:])}{shared}")
+            sentences.append(f"{name}: {len(tensor)} of shape {tuple(tensor.shape[1:])}{shared}")
         part = f" The first {MOST_HEADS} heads are drawn." if self.num_heads > MOST_HEADS else ""
-        return sentence("; ".join(said)) + "." + part
+        return sentence("; ".join(sentences)) + "." + part
 
     def draw(self) -> Canvas:
         """Draw one row each for queries, keys and values, with one column per head."""
@@ -81,24 +81,24 @@ class AttentionInHeads:
     @property
     def _summary(self) -> str:
         shape = tuple(self.weights.shape)
-        said = f"{len(self.queries)} heads, each with a softmax of its own; weights of shape {shape}."
-        said += f" The first {MOST_HEADS} are drawn." if len(self.queries) > MOST_HEADS else ""
-        return said + (" Cells with a dot are hidden." if self.hidden.any() else "")
+        summary = f"{len(self.queries)} heads, each with a softmax of its own; weights of shape {shape}."
+        summary += f" The first {MOST_HEADS} are drawn." if len(self.queries) > MOST_HEADS else ""
+        return summary + (" Cells with a dot are hidden." if self.hidden.any() else "")
 
     def describe(self) -> str:
         """Name the key with the largest weight for each query of each head."""
-        said = [self._summary]
+        sentences = [self._summary]
         for head, best in enumerate(self.weights[:MOST_HEADS].argmax(dim=-1).tolist()):
             looks = [f"{query} at {self.key_words[key]}" for query, key in zip(self.query_words, best, strict=True)]
-            said.append(f"Head {head} looks most: {', '.join(looks)}.")
-        return " ".join(said)
+            sentences.append(f"Head {head} looks most: {', '.join(looks)}.")
+        return " ".join(sentences)
 
     def draw(self) -> Canvas:
         return card(self.title, [], *(self._draw_head(head) for head in range(len(self.queries[:MOST_HEADS]))))
 
     def _draw_head(self, head: int) -> Canvas:
         group = head * len(self.keys) // len(self.queries)
-        own, shared = head_color(head), len(self.keys) < len(self.queries)
+        color, shared = head_color(head), len(self.keys) < len(self.queries)
         other = PLAIN if shared else head_color(group)  # shared keys and values belong to no single head
         hidden, weights = self.hidden[head].tolist(), self.weights[head].tolist()
 
@@ -108,11 +108,11 @@ class AttentionInHeads:
 
         above = [Label(word) for word in self.key_words[:COLUMNS]]
         tables = (
-            number_table(self.queries[head], f"queries {head}", rows=self.query_words, look=own),
+            number_table(self.queries[head], f"queries {head}", rows=self.query_words, look=color),
             number_table(self.keys[group].T, f"keys {group}, transposed", above=above, look=other),
             number_table(self.weights[head], f"weights {head}", above=above, look=shaded),
             number_table(self.values[group], f"values {group}", look=other),
-            number_table(self.context[head], f"context {head}", look=own),
+            number_table(self.context[head], f"context {head}", look=color),
         )
         queries, keys, weighed, values, context = (table.draw() for table in tables)
         return wrap([queries, ("@", keys), ("→", weighed), ("@", values), ("=", context)])

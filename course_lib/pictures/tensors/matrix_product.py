@@ -47,38 +47,40 @@ class MatrixProduct:
         """Write an element of the result as a sum: 0.10 · 0.20 + 0.30 · 0.40 = 0.14."""
         pairs = zip(self.left[token].tolist(), self.right[:, column_index].tolist(), strict=True)
         factors = ([number_text(factor, decimals=True) for factor in pair] for pair in pairs)
-        terms = " + ".join(f"{one} · ({two})" if two.startswith("-") else f"{one} · {two}" for one, two in factors)
+        terms = " + ".join(
+            f"{left} · ({right})" if right.startswith("-") else f"{left} · {right}" for left, right in factors
+        )
         return minus(f"{terms} = {number_text(self.result[token, column_index].item(), decimals=True)}")
 
     def describe(self) -> str:
         shapes = [tuple(table.shape) for table in (self.left, self.right, self.result)]
         left, right, result = (f"{name} {shape}" for name, shape in zip(self.names, shapes, strict=True))
-        said = f"{left} times {right} gives {result}."
+        text = f"{left} times {right} gives {result}."
         if self.num_heads:
             size = self.right.shape[1] // self.num_heads
             heads = [f"{span(h * size, (h + 1) * size - 1)} are head {h}" for h in range(self.num_heads)]
-            said += f" Columns {', '.join(heads)}: each head has columns of its own."
+            text += f" Columns {', '.join(heads)}: each head has columns of its own."
         if self.highlight is not None:
             token, column_index = self.highlight
-            said += f" Row {self.words[token]}, column {column_index}: {self._sum(token, column_index)}"
-            said += ", rounded to two decimals."
-        return said + (f" Sample 0 of {self.num_samples} is drawn." if self.num_samples > 1 else "")
+            text += f" Row {self.words[token]}, column {column_index}: {self._sum(token, column_index)}"
+            text += ", rounded to two decimals."
+        return text + (f" Sample 0 of {self.num_samples} is drawn." if self.num_samples > 1 else "")
 
     def draw(self) -> Canvas:
         depth, width = self.right.shape
-        boxes, said = [], Canvas()
+        boxes, caption = [], Canvas()
         if self.highlight is not None:
             token, column_index = self.highlight
             boxes = [Box(token, 0, 1, depth), Box(0, column_index, depth, 1), Box(token, column_index)]
             note = label(f"The outlined element, {self.words[token]} (all rounded to two decimals):", NOTE)
-            said = column([note, label(self._sum(token, column_index), ALERT)], STYLE.tight)
+            caption = column([note, label(self._sum(token, column_index), ALERT)], STYLE.tight)
         look, above = by_head(width, self.num_heads, self.most)
         name, other, product = self.names
         by_width = partial(number_table, above=above, look=look, most=self.most)
         left = number_table(self.left, name, rows=self.words, most=self.most, outlined=boxes[:1]).draw()
         right = by_width(self.right, other, outlined=boxes[1:2]).draw()
         result = by_width(self.result, product, rows=self.words, outlined=boxes[2:]).draw()
-        return card(self.title, [], wrap([left, ("@", right), ("=", result)]), said)
+        return card(self.title, [], wrap([left, ("@", right), ("=", result)]), caption)
 
 
 def draw_matrix_product(
@@ -110,21 +112,21 @@ def draw_matrix_product(
             the result or lies outside the part that is drawn, or words do not fit.
         TypeError: If left or right isn't a tensor.
     """
-    one, two = first_sample(left, "left", "token d_in"), first_sample(right, "right", "d_in width")
-    if one.shape[1] != two.shape[0]:
+    rows, columns = first_sample(left, "left", "token d_in"), first_sample(right, "right", "d_in width")
+    if rows.shape[1] != columns.shape[0]:
         raise ValueError(
-            f"left {tuple(one.shape)} and right {tuple(two.shape)} can't be multiplied: the last axis of left must be "
-            "as long as the first of right (give an nn.Linear's weight.T)."
+            f"left {tuple(rows.shape)} and right {tuple(columns.shape)} can't be multiplied: the last axis of left "
+            "must be as long as the first of right (give an nn.Linear's weight.T)."
         )
-    most = COLUMNS if one.shape[1] + 2 * two.shape[1] <= MOST_COLUMNS else PART
+    most = COLUMNS if rows.shape[1] + 2 * columns.shape[1] <= MOST_COLUMNS else PART
     if highlight is not None:
-        *sample, token, column_index = check_highlight(highlight, (*left.shape[:-1], two.shape[1]), "the result")
+        *sample, token, column_index = check_highlight(highlight, (*left.shape[:-1], columns.shape[1]), "the result")
         if any(sample):
             raise ValueError(f"highlight={tuple(highlight)} lies in sample {sample[0]}, but sample 0 is drawn.")
         highlight = token, column_index
-        if token >= ROWS or column_index >= most or len(two) > most:
+        if token >= ROWS or column_index >= most or len(columns) > most:
             raise ValueError(f"highlight={highlight} lies outside the {ROWS} by {most} elements that are drawn.")
-    num_samples, labels = len(left) if left.dim() > one.dim() else 1, token_labels(words, len(one))
-    num_heads = None if num_heads is None else check_num_heads(num_heads, two.shape[1])
+    num_samples, labels = len(left) if left.dim() > rows.dim() else 1, token_labels(words, len(rows))
+    num_heads = None if num_heads is None else check_num_heads(num_heads, columns.shape[1])
     title = title or f"{names[0]} @ {names[1]} = {names[2]}"
-    return Picture.of(MatrixProduct(one, two, num_samples, names, labels, num_heads, most, highlight, title))
+    return Picture.of(MatrixProduct(rows, columns, num_samples, names, labels, num_heads, most, highlight, title))

@@ -62,7 +62,7 @@ class Plane(Canvas):
         self._right, self._bottom = 2 * side + across * self._scale, 64 + up * self._scale
         self._draw_axes(axes)
         corners = [self._at(x, y) for x, y in around]
-        self.lines([(*one, *other) for one, other in pairwise([*corners, *corners[:1]])], width=1, dashes=DASHED)
+        self.lines([(*start, *other) for start, other in pairwise([*corners, *corners[:1]])], width=1, dashes=DASHED)
         for end in ends:
             self._draw_point(end) if points else self._draw_arrow(end)
         for end in sorted(ends, key=lambda end: -math.hypot(end.x, end.y)):
@@ -134,10 +134,10 @@ class Plane(Canvas):
             for turn in TURNS
             if self._is_free(box := _label_box(x, y, outward + turn, distance, width, height))
         )
-        found = next(free, None)
-        self.crowded |= found is None
+        position = next(free, None)
+        self.crowded |= position is None
         nearest = DISTANCES[0], _label_box(x, y, outward, DISTANCES[0], width, height)
-        distance, (left, top, right, bottom) = found or nearest
+        distance, (left, top, right, bottom) = position or nearest
         if distance >= LEADER:
             near = min(max(x, left), right), min(max(y, top), bottom)
             self.lines([(x, y, *near)], color=LINE, width=1)

@@ -55,8 +55,8 @@ class Projections:
     caption = "The same tokens in three roles: what they look for, what they are found by, what they give."
 
     def describe(self) -> str:
-        said = (projection.describe() for projection in self.projections)
-        return " ".join([f"x {tuple(self.x.shape)} is projected three times.", *said])
+        descriptions = (projection.describe() for projection in self.projections)
+        return " ".join([f"x {tuple(self.x.shape)} is projected three times.", *descriptions])
 
     def draw(self) -> Canvas:
         results = column([projection.draw(self.words) for projection in self.projections], STYLE.gap)

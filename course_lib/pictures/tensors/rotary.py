@@ -77,11 +77,11 @@ class RotaryScene:
     @property
     def angles(self) -> Tensor:
         """Degrees from each arrow to the rotated one, (pair, token), from 0 to below 360; nan if either is zero."""
-        one, two = self.arrows, self.rotated
-        cross = one[..., 0] * two[..., 1] - one[..., 1] * two[..., 0]
-        angles = torch.rad2deg(torch.atan2(cross, (one * two).sum(dim=-1))) % 360
+        arrows, rotated = self.arrows, self.rotated
+        cross = arrows[..., 0] * rotated[..., 1] - arrows[..., 1] * rotated[..., 0]
+        angles = torch.rad2deg(torch.atan2(cross, (arrows * rotated).sum(dim=-1))) % 360
         angles[(angles > 359.95) | (angles < 0.05)] = 0.0  # rounding, on either side of a full turn
-        return angles.masked_fill((one.norm(dim=-1) == 0) | (two.norm(dim=-1) == 0), math.nan)
+        return angles.masked_fill((arrows.norm(dim=-1) == 0) | (rotated.norm(dim=-1) == 0), math.nan)
 
     @property
     def changed(self) -> str:
@@ -99,18 +99,22 @@ class RotaryScene:
 
     def describe(self) -> str:
         lines = []
-        for pair, ((one, two), angles) in enumerate(zip(self.elements, self.angles.tolist(), strict=True)):
+        for pair, ((first, second), angles) in enumerate(zip(self.elements, self.angles.tolist(), strict=True)):
             rotations = ", ".join(f"{word} {_degrees(angle)}" for word, angle in zip(self.words, angles, strict=True))
-            lines.append(f"Pair {pair}, elements {one} and {two}, is rotated: {rotations}.")
+            lines.append(f"Pair {pair}, elements {first} and {second}, is rotated: {rotations}.")
         return "\n".join(lines)
 
     def draw(self) -> Canvas:
         """Draw a row of dials per pair, with a column per token."""
         rows = [row([_column("", BOLD, LABEL), *(_column(word, BOLD) for word in self.words)], gap=0)]
         for pair, angles in enumerate(self.angles):
-            one, two = self.elements[pair]
+            first, second = self.elements[pair]
             rate = _step(angles).replace("°", "° per token")
-            lines = label(f"pair {pair}", BOLD), label(f"elements {one} and {two}", SMALL_NOTE), label(rate, SMALL_NOTE)
+            lines = (
+                label(f"pair {pair}", BOLD),
+                label(f"elements {first} and {second}", SMALL_NOTE),
+                label(rate, SMALL_NOTE),
+            )
             name = column(lines, STYLE.tight)
             name.width = LABEL
             arrows = zip(self.arrows[pair].tolist(), self.rotated[pair].tolist(), angles.tolist(), strict=True)
@@ -120,7 +124,6 @@ class RotaryScene:
 
 
 def _column(text: str, style: TextStyle, width: float = PITCH) -> Canvas:
-    """Return a text centred in a column."""
     canvas = Canvas()
     canvas.text(width / 2, style.size, style.clip(text, width - STYLE.near), style, anchor="middle")
     canvas.width, canvas.height = width, style.size
@@ -133,8 +136,8 @@ def _step(angles: Tensor) -> str:
     steps = steps[~steps.isnan()]
     if not len(steps):
         return "by no angle"
-    apart = (steps - steps[0] + 180) % 360 - 180
-    return f"by {steps[0].item():.1f}°" if apart.abs().max() < STEADY else "unevenly"
+    spread = (steps - steps[0] + 180) % 360 - 180
+    return f"by {steps[0].item():.1f}°" if spread.abs().max() < STEADY else "unevenly"
 
 
 def _degrees(angle: float) -> str:
@@ -161,7 +164,6 @@ def _arrows(tensor: Tensor, name: str, pairs: str) -> Tensor:
 
 
 def _in_pairs(table: Tensor, pairs: str) -> Tensor:
-    """Reshape (token, head_dim) to (pair, token, 2)."""
     if pairs == "halves":
         return table.unflatten(1, (2, -1)).permute(2, 0, 1)
     return table.unflatten(1, (-1, 2)).transpose(0, 1)

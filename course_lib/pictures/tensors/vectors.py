@@ -88,8 +88,9 @@ class VectorScene:
             nearest = int(distances.argmin())
             return f'The {single[0]} is nearest to the {name} "{labels[nearest]}", {distances[nearest]:.2f} away.'
         angles = torch.rad2deg(torch.acos(torch.cosine_similarity(table, alone[None], dim=1).clamp(-1, 1)))
-        said = ", ".join(f"{label} {angle:.0f}°" for label, angle in zip(labels, angles.tolist(), strict=True))
-        return f'Angle between the {single[0]} and each {name}: {said}. The smallest: "{labels[int(angles.argmin())]}".'
+        smallest = labels[int(angles.argmin())]
+        listed_angles = ", ".join(f"{label} {angle:.0f}°" for label, angle in zip(labels, angles.tolist(), strict=True))
+        return f'Angle between the {single[0]} and each {name}: {listed_angles}. The smallest: "{smallest}".'
 
     @property
     def how(self) -> Sequence[str]:
@@ -111,8 +112,8 @@ class VectorScene:
         for name, table in self.tables.items():
             coordinates = [_coordinates(vector) for vector in table.reshape(-1, 2).tolist()]
             labels = self.labels.get(name, [""])
-            said = ", ".join(f"{label} {pair}".strip() for label, pair in zip(labels, coordinates, strict=True))
-            lines.append(f"{name}: {said}.")
+            points = ", ".join(f"{label} {pair}".strip() for label, pair in zip(labels, coordinates, strict=True))
+            lines.append(f"{name}: {points}.")
         return "\n".join(lines)
 
     def draw(self) -> Canvas:

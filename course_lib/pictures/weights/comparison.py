@@ -47,18 +47,18 @@ def compare(
         >>> print(compare(torch.eye(2), torch.full((2, 2), 0.5), ("x", "y"), names=("sharp", "flat")).caption)
         Sharp and flat differ most where "x" looks at "x": 1.00 and 0.50, a difference of +0.50.
     """
-    (one,), (two,) = check_weights(a, "query key", "a"), check_weights(b, "query key", "b")
-    if one.shape != two.shape:
-        raise ValueError(f"a {one.shape} and b {two.shape} differ in shape: compare weights of the same tokens.")
+    (of_a,), (of_b,) = check_weights(a, "query key", "a"), check_weights(b, "query key", "b")
+    if of_a.shape != of_b.shape:
+        raise ValueError(f"a {of_a.shape} and b {of_b.shape} differ in shape: compare weights of the same tokens.")
     if isinstance(names, str) or len(names) != 2:
         raise ValueError(f"names must be two, for a and b, got {names!r}.")
-    queries, keys = check_labels(words, key_words, one.shape)
-    hidden = (one == 0) & (two == 0)
-    first = Pattern(one, hidden, queries, keys, names[0])
-    second = replace(first, values=two, title=names[1], label_rows=False)
+    queries, keys = check_labels(words, key_words, of_a.shape)
+    hidden = (of_a == 0) & (of_b == 0)
+    first = Pattern(of_a, hidden, queries, keys, names[0])
+    second = replace(first, values=of_b, title=names[1], label_rows=False)
     difference = _difference(first, second)
     caption = _caption(first, second, difference.values)
-    query_len, key_len = one.shape
+    query_len, key_len = of_a.shape
     text = f"Attention weights of {names[0]} and {names[1]}, {query_len} queries by {key_len} keys. {caption}"
     rows = _rows(difference)
     if rows and first.with_values:
@@ -67,33 +67,32 @@ def compare(
     return patterns_picture((first, second, difference), title or "", text, caption, READABLE)
 
 
-def _difference(one: Pattern, two: Pattern) -> Pattern:
+def _difference(first: Pattern, second: Pattern) -> Pattern:
     """Return the first minus the second on a scale of its own, all zeros if the two are equal."""
-    difference = one.values - two.values  # (query, key)
+    difference = first.values - second.values  # (query, key)
     limit = float(np.abs(difference).max())
     if limit < EQUAL:
         difference, limit = np.zeros_like(difference), 0.0
     label, ticks = ("difference", (-limit, 0.0, limit)) if limit else ("", ())
     # Orange and purple differ for each common colour blindness, and each number carries its sign.
     scale = Scale(-limit or -1.0, limit or 1.0, "PuOr", _signed, label, ticks, _precise)
-    return replace(one, values=difference, title=f"{one.title} - {two.title}", scale=scale)
+    return replace(first, values=difference, title=f"{first.title} - {second.title}", scale=scale)
 
 
-def _caption(one: Pattern, two: Pattern, difference: np.ndarray) -> str:
-    names = f"{one.title} and {two.title}"
+def _caption(first: Pattern, second: Pattern, difference: np.ndarray) -> str:
+    names = f"{first.title} and {second.title}"
     if not difference.any():
         return sentence(f"{names} are equal: no weight differs by a millionth.")
     # The first of nearly equal ones: both keys of a two-key row differ by the same, and rounding must not choose.
     size = np.abs(difference)
     at = query, key = np.unravel_index((size > size.max() - EQUAL).argmax(), size.shape)
     return sentence(
-        f'{names} differ most where "{one.queries[query]}" looks at "{one.keys[key]}": {one.values[at]:.2f} and '
-        f"{two.values[at]:.2f}, a difference of {_precise(difference[at].item())}."
+        f'{names} differ most where "{first.queries[query]}" looks at "{first.keys[key]}": {first.values[at]:.2f} and '
+        f"{second.values[at]:.2f}, a difference of {_precise(difference[at].item())}."
     )
 
 
 def _rows(difference: Pattern) -> list[str]:
-    """Describe the differences of each query that has any."""
     rows = []
     for query, row in zip(difference.queries, difference.values.tolist(), strict=True):
         texts = zip(difference.keys, map(_signed, row), strict=True)

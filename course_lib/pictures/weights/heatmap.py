@@ -85,12 +85,14 @@ def _caption(patterns: Sequence[Pattern]) -> str:
         total = "each row sums to 1."
     elif (full | empty).all():
         total = "each row sums to 1, or to 0 where a query sees nothing."
-    hatched = " Hatched cells are hidden: their weight is 0." if any(one.hidden.any() for one in patterns) else ""
+    hatched = (
+        " Hatched cells are hidden: their weight is 0." if any(pattern.hidden.any() for pattern in patterns) else ""
+    )
     return f"Rows are queries, columns are keys; {total}{hatched}"
 
 
 def _describe(patterns: Sequence[Pattern], title: str | None) -> str:
-    return "\n".join(_words(one, ", ".join(filter(None, (title, one.title)))) for one in patterns)
+    return "\n".join(_words(pattern, ", ".join(filter(None, (title, pattern.title)))) for pattern in patterns)
 
 
 def _words(pattern: Pattern, title: str) -> str:

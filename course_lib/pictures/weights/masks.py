@@ -112,8 +112,8 @@ class MaskScene:
         rows = f"{blind} of {len(self.keep)} rows {'is' if blind == 1 else 'are'} nan"
         finite = self.mistaken.nan_to_num()
         share = finite[~self.keep].sum() / finite.sum()
-        given = f"gives {share.item():.0%} of its weight to hidden tokens" + (f"; {rows}" if blind else "")
-        result = f"gives no weights at all: {rows}" if blind == len(self.keep) else given
+        summary = f"gives {share.item():.0%} of its weight to hidden tokens" + (f"; {rows}" if blind else "")
+        result = f"gives no weights at all: {rows}" if blind == len(self.keep) else summary
         return f"Mixed up, with keep itself, nn.MultiheadAttention {result}."
 
     def _blind_rows(self) -> str:
@@ -121,8 +121,10 @@ class MaskScene:
         blind = ~self.looks.any(dim=-1)
         if not blind.any():
             return ""
-        one, two = ("nan" if table[blind].isnan().all() else "zeros" for table in (self.by_function, self.by_module))
-        what = f"{one} from both" if one == two else f"{one} from the function, {two} from the module"
+        first, second = (
+            "nan" if table[blind].isnan().all() else "zeros" for table in (self.by_function, self.by_module)
+        )
+        what = f"{first} from both" if first == second else f"{first} from the function, {second} from the module"
         return f"A token that sees nothing gets {what}. "
 
 

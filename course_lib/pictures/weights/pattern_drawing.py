@@ -39,7 +39,7 @@ def patterns_picture(
     patterns: Sequence[Pattern], title: str, description: str, caption: str, narrowest: float | None = None
 ) -> Picture:
     """Draw tables of one shape with the same labels; narrowest is as in `PatternLayout.of`."""
-    texts = [title, *(text for one in patterns for text in (*one.queries, *one.keys, one.title))]
+    texts = [title, *(text for pattern in patterns for text in (*pattern.queries, *pattern.keys, pattern.title))]
     draw = partial(figure_svg, partial(_draw_patterns, patterns, title, narrowest), texts)
     svg, portrait = draw(), ""
     with on_a_phone():
@@ -60,7 +60,7 @@ def _draw_patterns(patterns: Sequence[Pattern], title: str, narrowest: float | N
         scales = _draw_row(row, titles, layout, top, figure)
         top += layout.height + layout.column_room + AXIS_LABEL + GAP
         later = {pattern.scale for pattern in patterns[first + layout.columns :]}
-        bars = {scale: place for scale, place in scales.items() if scale.label and scale not in later}
+        bars = {scale: axes for scale, axes in scales.items() if scale.label and scale not in later}
         for scale, (ax, left) in bars.items():
             width = min(BAR[0], max(layout.width, BAR[0] / 2))
             _draw_bar(ax, scale, inch_axes(figure, left, top, width, BAR[1]))
@@ -110,7 +110,7 @@ def _draw_cells(ax: Axes, pattern: Pattern, layout: PatternLayout) -> None:
     )
     mesh = ax.collections[0]
     for number in ax.texts:  # black or white, whichever is more readable on its cell
-        key, query = (int(place) for place in number.get_position())
+        key, query = (int(edge) for edge in number.get_position())
         number.set_color("black" if _luminance(mesh.to_rgba(pattern.values[query, key])) > BLACK_WINS else "white")
     _hatch(ax, pattern.hidden)
 
@@ -125,13 +125,12 @@ def _draw_labels(ax: Axes, pattern: Pattern, layout: PatternLayout) -> None:
     ax.set_xlabel("key")
 
 
-def _draw_bar(ax: Axes, scale: Scale, place: Axes) -> None:
-    """Draw the colour bar of the table on ax."""
-    bar = ax.figure.colorbar(ax.collections[0], cax=place, orientation="horizontal", label=scale.label)
+def _draw_bar(ax: Axes, scale: Scale, axes: Axes) -> None:
+    bar = ax.figure.colorbar(ax.collections[0], cax=axes, orientation="horizontal", label=scale.label)
     bar.set_ticks(list(scale.ticks), labels=[scale.write_tick(tick) for tick in scale.ticks], size=SMALL)
-    for colors in place.collections:
+    for colors in axes.collections:
         colors.set_rasterized(True)  # one small image instead of 256 rectangles
-    place.spines[:].set_visible(False)
+    axes.spines[:].set_visible(False)
 
 
 def _hatch(ax: Axes, hidden: np.ndarray) -> None:

@@ -43,10 +43,10 @@ class PatternLayout:
 
         narrowest is the smallest side of a cell; if None, it is the smallest that fits usual labels without rotation.
         """
-        one, count = patterns[0], len(patterns)
-        query_len, key_len = one.values.shape
-        row_room, key_room = _widest(map(short, one.queries)) + 0.1, _widest(map(short, one.keys)) + 0.04
-        if not one.with_values:
+        first, count = patterns[0], len(patterns)
+        query_len, key_len = first.values.shape
+        row_room, key_room = _widest(map(short, first.queries)) + 0.1, _widest(map(short, first.keys)) + 0.04
+        if not first.with_values:
             narrowest = SMALLEST / key_len
         elif narrowest is None:
             narrowest = key_room if READABLE < key_room < CELL else READABLE

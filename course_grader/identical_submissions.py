@@ -49,7 +49,10 @@ class Alike:
         for students in self._students.values():
             for student in students if len(students) > 1 else ():
                 others[student] |= students - {student}
-        return {one: f"the same hand-in as {first_of(sorted(names), 3, len(names))}" for one, names in others.items()}
+        return {
+            student: f"the same hand-in as {first_of(sorted(names), 3, len(names))}"
+            for student, names in others.items()
+        }
 
 
 def _is_enough(answers: Collection[str]) -> bool:
@@ -69,5 +72,5 @@ def _solution(name: str) -> str:
 
 def _plain(source: str, name: str) -> str:
     module = parse(source)
-    found = [one for one in module.body if getattr(one, "name", None) == name] if module else []
-    return ast.unparse(found[-1]) if found else ""
+    definitions = [node for node in module.body if getattr(node, "name", None) == name] if module else []
+    return ast.unparse(definitions[-1]) if definitions else ""
