@@ -1,23 +1,29 @@
 """Make the pictures that a messenger or a forum shows beside a link to a page: one for each kind of page."""
 
 import io
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from xml.etree import ElementTree
 
 import matplotlib
-from matplotlib.figure import Figure
+import resvg_py
 from PIL import Image
 
 from course_lib.pictures import Picture
 from tools import figures
 
-from .drawing import Place, colors_of, draw
-
 WIDTH, HEIGHT = 1200, 630  # pixels, the size that all of those who show previews ask for
 FOLDER = "previews"  # below the site's _static
 TOP, EDGE = 118, 40  # where the picture begins, and the margin on the other sides
+FONTS = {  # matplotlib's own, which are on every machine
+    "font_dirs": [f"{matplotlib.get_data_path()}/fonts/ttf"],
+    "font_family": "DejaVu Sans",
+    "sans_serif_family": "DejaVu Sans",
+    "monospace_family": "DejaVu Sans Mono",
+    "skip_system_fonts": True,
+}
 
 
 @dataclass(frozen=True)
@@ -68,22 +74,20 @@ def write_previews(folder: Path) -> None:
     """Draw each preview as `<kind>.png`, in 64 colours, which halves the file and can't be seen."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind, preview in PREVIEWS.items():
-        drawing = io.BytesIO()
-        drawn(preview).savefig(drawing, dpi=100)
+        drawing = io.BytesIO(resvg_py.svg_to_bytes(svg_string=svg_of(preview), background="white", **FONTS))
         Image.open(drawing).convert("RGB").quantize(64).save(folder / f"{kind}.png", optimize=True)
 
 
-def drawn(preview: Preview) -> Figure:
-    """Return the preview as a figure of 1200 by 630 pixels."""
-    svg = ElementTree.fromstring(preview.picture().svg)
-    width, height = float(svg.get("width", 0)), float(svg.get("height", 0))
-    colors = colors_of(svg)
+def svg_of(preview: Preview) -> str:
+    """Return the preview as a drawing of 1200 by 630 pixels, in the styles of the picture that it holds."""
+    picture = preview.picture().svg
+    size = re.compile(r'width="(\d+)" height="(\d+)"')
+    width, height = map(float, size.findall(picture)[0])
     scale = min((WIDTH - 2 * EDGE) / width, (HEIGHT - TOP - EDGE / 2) / height)
-    with matplotlib.rc_context({"font.family": ["sans-serif"]}):
-        figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), facecolor="white")
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(HEIGHT, 0))
-        axes.axis("off")
-        axes.text(EDGE, 58, preview.heading, fontsize=25, weight="bold", color=colors["svg"])
-        axes.text(EDGE, 98, preview.line, fontsize=16, color=colors["q"])
-        draw(axes, svg, Place((WIDTH - width * scale) / 2, TOP, scale, colors))
-        return figure
+    left = (WIDTH - width * scale) / 2
+    placed = size.sub(f'x="{left:g}" y="{TOP}" width="{width * scale:g}" height="{height * scale:g}"', picture, count=1)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}">'
+        f'<text x="{EDGE}" y="58" font-size="34" class="b">{escape(preview.heading)}</text>'
+        f'<text x="{EDGE}" y="98" font-size="22" class="q">{escape(preview.line)}</text>{placed}</svg>'
+    )
