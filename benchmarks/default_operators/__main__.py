@@ -44,12 +44,12 @@ def row_of(operator: Operator) -> dict[str, Any]:
     row: dict[str, Any] = {"id": operator.id, "cause": operator.cause}
     if operator.why:
         return row | {"out of reach": operator.why}
-    found = report_of(operator.build, operator.causal)
+    report = report_of(operator.build, operator.causal)
     return row | {
         "mistake": operator.mistake,
-        "found": not found.ok,
-        "named": bool(operator.accepted & set(found.mistakes)) if operator.accepted else None,
-        "says": [one.mistake or one.title for one in found.findings],
+        "found": not report.ok,
+        "named": bool(operator.accepted & set(report.mistakes)) if operator.accepted else None,
+        "says": [finding.mistake or finding.title for finding in report.findings],
     }
 
 

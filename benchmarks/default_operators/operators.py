@@ -42,7 +42,7 @@ class Operator:
     @property
     def accepted(self) -> set[str]:
         """The ids that name it."""
-        return {one for one in (self.mistake, *self.also) if one and " " not in one}
+        return {name for name in (self.mistake, *self.also) if name and " " not in name}
 
 
 # Each operator, from its description: what stands in the place of a step of `right.py`.
@@ -62,7 +62,7 @@ EDITS = {
     # Zero the weights of the value projection.
     "QZV": "nn.Dropout(0.1) => nn.Dropout(0.1); nn.init.zeros_(self.v_proj.weight)",
     # Tie heads together: all compute what the first does.
-    "QTH": "self.split(one(x)) => self.split(one(x))[:, :1].expand(-1, HEADS, -1, -1)",
+    "QTH": "self.split(projection(x)) => self.split(projection(x))[:, :1].expand(-1, HEADS, -1, -1)",
     # Split the width into another number of heads.
     "QHD": "num_heads = HEADS => num_heads = 2 * HEADS",
     # Drop the scale of the scores.

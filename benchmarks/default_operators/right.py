@@ -25,7 +25,7 @@ class Decoder(nn.Module):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(b, t, width) -> three times (b, h, t, d)."""
-        queries, keys, values = (self.split(one(x)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        queries, keys, values = (self.split(projection(x)) for projection in (self.q_proj, self.k_proj, self.v_proj))
         return queries, keys, values
 
     def split(self, x: Tensor) -> Tensor:
@@ -80,9 +80,9 @@ class Cached(Decoder):
         self.kept_keys, self.kept_values = room[0], room[1]
         self.length = 0
 
-    def step(self, token: Tensor, place: int) -> Tensor:
+    def step(self, token: Tensor, index: int) -> Tensor:
         query, key, value = self.project(token)
-        position = self.positions(torch.tensor([place], device=token.device))
+        position = self.positions(torch.tensor([index], device=token.device))
         query, key = self.rotate(query, position), self.rotate(key, position)
         keys, values = self.update(key, value)
         keep = torch.ones(1, keys.shape[2], dtype=torch.bool, device=token.device)

@@ -13,8 +13,7 @@ import torch
 
 from course_lib.about import version
 
-from .cases import CASES
-from .cases.out_of_reach import UNMEASURED
+from .cases import CASES, UNMEASURED
 from .runner import fetch, measured
 from .summary import lines, totals
 
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     unknown = set(options.ids) - {case.id for case in CASES}
     if unknown:
-        parser.error(f"there is no case {min(unknown)}; the table is in benchmarks/real_bugs/cases.")
+        parser.error(f"there is no case {min(unknown)}; the table is benchmarks/real_bugs/cases.toml.")
     chosen = [case for case in CASES if not options.ids or case.id in options.ids]
     if options.fetch:
         fetch(chosen)
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def store(rows: Sequence[dict[str, Any]]) -> None:
     versions = {"course": version(), "torch": torch.__version__, "python": platform.python_version()}
-    left_out = [asdict(one) for one in UNMEASURED]
+    left_out = [asdict(case) for case in UNMEASURED]
     data = {"versions": versions, "totals": totals(rows), "cases": list(rows), "left out": left_out}
     RESULTS.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 

@@ -79,7 +79,7 @@ class Case:
     @property
     def accepted(self) -> set[str]:
         """The ids that name the bug; empty where the catalogue has none."""
-        return {one for one in (self.mistake, *self.also) if " " not in one}
+        return {name for name in (self.mistake, *self.also) if " " not in name}
 
     @property
     def blamed(self) -> tuple[str, range]:

@@ -36,16 +36,16 @@ def judged(case: Case, before: Side, after: Side) -> dict[str, Any]:
 
 
 def _doctor(case: Case, before: Side, after: Side) -> dict[str, Any]:
-    left = {_key(one) for one in after["findings"]}
-    new = [one for one in before["findings"] if _key(one) not in left]
-    named = [one for one in new if one["mistake"] in case.accepted]
+    left = {_key(finding) for finding in after["findings"]}
+    new = [finding for finding in before["findings"] if _key(finding) not in left]
+    named = [finding for finding in new if finding["mistake"] in case.accepted]
     return {
         "found": bool(new),
         "named": bool(named) if case.accepted else None,
         "first": bool(new) and new[0]["mistake"] in case.accepted if case.accepted else None,
-        "line": any(_is_near(case, one) for one in named or new[:1]),
-        "says": [_said(one) for one in new],
-        "accused after": [_said(one) for one in after["findings"]],
+        "line": any(_is_near(case, finding) for finding in named or new[:1]),
+        "says": [_summary(finding) for finding in new],
+        "accused after": [_summary(finding) for finding in after["findings"]],
         "refused": before["refused"],
         "scan": _scan(before["scan"], after["scan"]),
         "seconds": before["seconds"],
@@ -56,7 +56,7 @@ def _key(finding: Mapping[str, Any]) -> tuple[Any, Any]:
     return finding["mistake"], finding["title"]
 
 
-def _said(finding: Mapping[str, Any]) -> str:
+def _summary(finding: Mapping[str, Any]) -> str:
     return finding["mistake"] or finding["title"].removeprefix("It differs from attention in this way: ").rstrip(".")
 
 
@@ -70,16 +70,16 @@ def _scan(before: Findings | None, after: Findings | None) -> dict[str, Any] | N
     """Return what the scan finds of both sides; None where it was not run."""
     if before is None or after is None:
         return None
-    left = {_key(one) for one in after}
-    new = [_said(one) for one in before if _key(one) not in left]
-    return {"found": bool(new), "says": new, "accused after": [_said(one) for one in after]}
+    left = {_key(finding) for finding in after}
+    new = [_summary(finding) for finding in before if _key(finding) not in left]
+    return {"found": bool(new), "says": new, "accused after": [_summary(finding) for finding in after]}
 
 
-def _difference(one: Side, other: Side) -> float | None:
+def _difference(first: Side, other: Side) -> float | None:
     """Return the largest difference of two outputs; None if one raised, has another shape or holds NaN."""
-    if "value" not in one or "value" not in other or one["value"].shape != other["value"].shape:
+    if "value" not in first or "value" not in other or first["value"].shape != other["value"].shape:
         return None
-    difference = float(abs(one["value"] - other["value"]).max())
+    difference = float(abs(first["value"] - other["value"]).max())
     return None if difference != difference else difference
 
 

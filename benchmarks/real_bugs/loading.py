@@ -41,7 +41,7 @@ def bare(*packages: str) -> None:
         module = ModuleType(name)
         parent, _, last = name.rpartition(".")
         places = sys.modules[parent].__path__ if parent else sys.path
-        module.__path__ = [str(Path(place) / last) for place in places if (Path(place) / last).is_dir()]
+        module.__path__ = [str(Path(folder) / last) for folder in places if (Path(folder) / last).is_dir()]
         module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
         sys.modules[name] = module
 

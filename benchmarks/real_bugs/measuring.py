@@ -36,9 +36,9 @@ def measure(case: Case, source: Source) -> dict[str, Any]:
     start = time.process_time()
     report = _attempt(lambda: diagnose(built.module, built.x, **built.options))
     seconds = time.process_time() - start
-    found = report["value"].findings if "value" in report else ()
+    findings = report["value"].findings if "value" in report else ()
     return {
-        "findings": [_plain(finding) for finding in found],
+        "findings": [_plain(finding) for finding in findings],
         "refused": report.get("error", ""),
         "seconds": round(seconds, 2),
         "scan": _scanned(built),

@@ -22,7 +22,7 @@ class Projected(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         batch, tokens, width = x.shape
         heads = (
-            one(x).view(batch, tokens, self.num_heads, -1).transpose(1, 2)  # (b, t, w) -> (b, h, t, d)
-            for one in (self.q_proj, self.k_proj, self.v_proj)
+            projection(x).view(batch, tokens, self.num_heads, -1).transpose(1, 2)  # (b, t, w) -> (b, h, t, d)
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
         return self.o_proj(self.core(*heads).transpose(1, 2).reshape(batch, tokens, width))

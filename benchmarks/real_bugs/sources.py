@@ -44,8 +44,8 @@ class Release:
 
     def fetch(self) -> None:
         """Download the wheels or archives and unpack them."""
-        for one in (str(self), *self.needs):
-            _download(one, self.folder)
+        for package in (str(self), *self.needs):
+            _download(package, self.folder)
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Commit:
         archive = _git(copy, "archive", "--format=tar", self.commit, "--", *self.paths)
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             files.extractall(self.folder, filter="data")
-        for one in self.needs:
-            _download(one, self.folder)
+        for package in self.needs:
+            _download(package, self.folder)
 
 
 Source = Release | Commit
@@ -116,8 +116,8 @@ def _run(command: list[str], failure: str) -> bytes:
     try:
         return subprocess.run(command, check=True, capture_output=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", b"") or b""
-        last = (said.decode(errors="replace").strip().splitlines() or [str(error)])[-1]
+        output = getattr(error, "stderr", b"") or b""
+        last = (output.decode(errors="replace").strip().splitlines() or [str(error)])[-1]
         raise NotFetched(f"{failure}: {last}") from error
 
 

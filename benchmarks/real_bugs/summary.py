@@ -38,9 +38,9 @@ def totals(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _count(answers: Sequence[bool | None]) -> str:
-    asked = [one for one in answers if one is not None]
-    return f"{sum(asked)} of {len(asked)}"
+    known = [answer for answer in answers if answer is not None]
+    return f"{sum(known)} of {len(known)}"
 
 
-def _list(said: Sequence[str]) -> str:
-    return ", ".join(said) or "nothing"
+def _list(sentences: Sequence[str]) -> str:
+    return ", ".join(sentences) or "nothing"

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.real_bugs import sources
-from benchmarks.real_bugs.cases import CASES
-from benchmarks.real_bugs.cases.out_of_reach import UNMEASURED
+from benchmarks.real_bugs.cases import CASES, UNMEASURED
 from benchmarks.real_bugs.judging import judged
 from benchmarks.real_bugs.sources import Commit, NotFetched, fetched
 from benchmarks.real_bugs.summary import totals

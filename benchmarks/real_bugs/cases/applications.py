@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.real_bugs.case import Built, Case
+from benchmarks.real_bugs.case import Built
 from benchmarks.real_bugs.loading import bare, stand_in
-from benchmarks.real_bugs.sources import Commit
 
 from .timm import HEADS, WIDTH, x_of
-from .x_transformers import link, visible_tokens
+from .x_transformers import visible_tokens
 
 CLICKS, TEXTS = "reczoo/FuxiCTR", "InseeFrLab/torchTextClassifiers"
 CLICK_FILES, TEXT_FILES = ("fuxictr/pytorch",), ("torchTextClassifiers/model",)
@@ -44,30 +43,3 @@ def labels(load: Callable[[str], Any]) -> Built:
 
     keep = visible_tokens(x_of())[:, None, None].to(torch.bool)
     return Built(module, x_of(), {"call": masked, "causal": False, "num_heads": HEADS, "keep": keep}, plain=plain)
-
-
-CASES = (
-    Case(
-        id="clicks-split",
-        title="The heads are split by view alone, over samples and tokens",
-        before=Commit(CLICKS, "abdea65267b6e2e4769efb27feb831dce56ccdd3", CLICK_FILES),
-        after=Commit(CLICKS, "abd51820d210b4d25f96f027c48e1ff18441441a", CLICK_FILES),
-        link=f"https://github.com/{CLICKS}/issues/30",
-        mistake="split-without-transpose",
-        also=("merge-without-transpose",),
-        blame="fuxictr/pytorch/layers/attention.py:86-88",
-        path="any",
-        build=features,
-    ),
-    Case(
-        id="texts-inverted-mask",
-        title="A mask of hidden keys is given to a function that asks for the visible ones",
-        before=Commit(TEXTS, "f269062dc4f3d1ff9c9cd025fdc84cec1c2d0649", TEXT_FILES),
-        after=Commit(TEXTS, "9a8b215dde66d6d549f4e479899edbb7c287fc12", TEXT_FILES),
-        link=link(TEXTS, "9a8b215dde66d6d549f4e479899edbb7c287fc12"),
-        mistake="mask-inverted",
-        blame="torchTextClassifiers/model/components/text_embedder.py:282-286",
-        path="with a mask",
-        build=labels,
-    ),
-)

@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.real_bugs.case import Built, Case
+from benchmarks.real_bugs.case import Built
 from benchmarks.real_bugs.loading import stand_in
-from benchmarks.real_bugs.sources import Commit
 
 from .timm import HEADS, WIDTH, x_of
 
@@ -39,30 +38,3 @@ def window_chunk(load: Callable[[str], Any]) -> Built:
     ahead = torch.arange(7)[:, None] - torch.arange(7)
     options = {"call": in_chunks(64), "num_heads": HEADS, "keep": (ahead < 3)[None, None]}
     return Built(module, x_of(7), options, plain=lambda module, x: module(x))
-
-
-CASES = (
-    Case(
-        id="book-cached-mask",
-        title="With a cache, the mask is cut from the first row again",
-        before=Commit(BOOK, "37b26c2e04fa6681a98f2ddd2a379a4875c40551", (CACHED,)),
-        after=Commit(BOOK, "6522be94beb2640ae2a811249c73c67d0845567c", (CACHED,)),
-        link=f"https://github.com/{BOOK}/pull/697",
-        mistake="causal-top-left",
-        blame=f"{CACHED}:75-78",
-        path="cached, in chunks",
-        build=cached_mask,
-    ),
-    Case(
-        id="book-window-chunk",
-        title="The first chunk drops keys that its own early queries still need",
-        before=Commit(BOOK, "59709e27296522c9bde5bbb132d7b132b5fef907", (WINDOW,)),
-        after=Commit(BOOK, "28c65cdfbc3338e2e040016eea4b7fdf556e4d57", (WINDOW,)),
-        link=f"https://github.com/{BOOK}/pull/1013",
-        mistake="the window loses keys in a chunk",
-        also=("nan-on-hidden-rows",),
-        blame=f"{WINDOW}:67-69",
-        path="cached, in chunks",
-        build=window_chunk,
-    ),
-)

@@ -6,8 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from benchmarks.real_bugs.case import Built, Case
-from benchmarks.real_bugs.sources import Commit
+from benchmarks.real_bugs.case import Built
 
 from .timm import HEADS, WIDTH, x_of
 
@@ -28,19 +27,3 @@ def scores_returned(load: Callable[[str], Any]) -> Built:
         return module(x, x, use_causal_mask=True, return_attention_scores=True)[0]
 
     return Built(module, x, {"call": with_scores, "num_heads": HEADS}, plain=plain, other=plain)
-
-
-CASES = (
-    Case(
-        id="keras-scores-returned",
-        title="The causal mask is dropped when the weights are returned, too",
-        before=Commit(KERAS, "83615627573b99ca4b4f9061a44efa0a43c0b8c4", ("keras",), NEEDS),
-        after=Commit(KERAS, "75a660e5e714a8a9042b75b1ff5097d437d155fc", ("keras",), NEEDS),
-        link=f"https://github.com/{KERAS}/issues/23038",
-        mistake="no-causal-mask",
-        also=("mask-lost-on-option",),
-        blame="keras/src/layers/attention/multi_head_attention.py:570-587",
-        path="weights returned",
-        build=scores_returned,
-    ),
-)

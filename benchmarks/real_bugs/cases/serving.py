@@ -6,10 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.real_bugs.case import Built, Case
+from benchmarks.real_bugs.case import Built
 from benchmarks.real_bugs.loading import bare, stand_in
 from benchmarks.real_bugs.small_model import Projected
-from benchmarks.real_bugs.sources import Commit
 
 from .timm import HEADS, WIDTH, x_of
 
@@ -22,20 +21,20 @@ def decode_window(load: Callable[[str], Any]) -> Built:
     flash = load(FLASH).flash_attn
 
     def in_one_pass(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k, v = (one.transpose(1, 2) for one in (q, k, v))  # (b, h, t, d) -> (b, t, h, d)
+        q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))  # (b, h, t, d) -> (b, t, h, d)
         return flash.flash_attn_func(q, k, v, causal=True, window_size=(WINDOW, 0)).transpose(1, 2)
 
     def token_by_token(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
         kept_k, kept_v = torch.zeros_like(k), torch.zeros_like(v)
         steps = []
         for t in range(q.shape[1]):
-            new = (one[:, t : t + 1] for one in (q, k, v))
+            new = (tensor[:, t : t + 1] for tensor in (q, k, v))
             query, key, value = new
-            place = torch.full((len(q),), t, dtype=torch.int32, device=q.device)
+            position = torch.full((len(q),), t, dtype=torch.int32, device=q.device)
             steps.append(
                 flash.flash_attn_with_kvcache(
-                    query, kept_k, kept_v, k=key, v=value, cache_seqlens=place, causal=True, window_size=(WINDOW, 0)
+                    query, kept_k, kept_v, k=key, v=value, cache_seqlens=position, causal=True, window_size=(WINDOW, 0)
                 )
             )
         return torch.cat(steps, dim=1).transpose(1, 2)
@@ -70,42 +69,3 @@ def lag_llama(load: Callable[[str], Any], prompt: int) -> Built:
     ahead = torch.arange(5)[:, None] - torch.arange(5)
     options = {"call": cached, "num_heads": HEADS, "keep": (ahead < prompt)[None, None]}  # the oldest key is dropped
     return Built(module, x_of(), options, plain=lambda module, x: module(x, use_kv_cache=False))
-
-
-CASES = (
-    Case(
-        id="nanochat-window-decode",
-        title="One token at a time, the window is forgotten and all kept keys are seen",
-        before=Commit(NANOCHAT, "ace6740bdd392de4710f054afa7dc9368a076606", (FLASH,)),
-        after=Commit(NANOCHAT, "3ba42e8135bc88283004fc8d803a1eb00879a738", (FLASH,)),
-        link=f"https://github.com/{NANOCHAT}/issues/452",
-        mistake="window-lost-in-decode",
-        blame=f"{FLASH}:73-74",
-        path="cached, token by token",
-        build=decode_window,
-    ),
-    Case(
-        id="lag-llama-prefill",
-        title="With the cache switched on, the first chunk is not masked",
-        before=Commit(LAG, "4a2d099f7e32f90e21a03a73e4a71b81cab7d038", (MODULE,)),
-        after=Commit(LAG, "252b4555732b799c6fae64b96d063b36f8e71da5", (MODULE,)),
-        link=f"https://github.com/{LAG}/issues/81",
-        mistake="no-causal-mask",
-        also=("mask-skipped-when-cached",),
-        blame=f"{MODULE}:342",
-        path="cached, first chunk",
-        build=lambda load: lag_llama(load, prompt=5),
-    ),
-    Case(
-        id="lag-llama-positions",
-        title="A cached step turns its query and all kept keys by the angle of position 0",
-        before=Commit(LAG, "5f0393d77cce00337ee384ad47b3f75b4d1549b4", (MODULE,)),
-        after=Commit(LAG, "252b4555732b799c6fae64b96d063b36f8e71da5", (MODULE,)),
-        link=f"https://github.com/{LAG}/issues/81",
-        mistake="positions-restart-in-cache",
-        also=("rotary-unused",),
-        blame=f"{MODULE}:313-314",
-        path="cached, token by token",
-        build=lambda load: lag_llama(load, prompt=3),
-    ),
-)

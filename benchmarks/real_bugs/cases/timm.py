@@ -6,9 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.real_bugs.case import Built, Case
+from benchmarks.real_bugs.case import Built
 from benchmarks.real_bugs.loading import bare, stand_in
-from benchmarks.real_bugs.sources import Commit, Release
 
 WIDTH, TOKENS, HEADS = 12, 5, 3
 REPOSITORY = "huggingface/pytorch-image-models"
@@ -109,74 +108,3 @@ def bottleneck(load: Callable[[str], Any]) -> Built:
         return module(x.transpose(1, 2).unflatten(2, (3, 2))).flatten(2).transpose(1, 2)
 
     return Built(module, x_of(6), {"call": on_grid, "causal": False, "num_heads": HEADS})
-
-
-CASES = (
-    Case(
-        id="timm-multi-query-scale",
-        title="Multi-query attention stores its scale and never uses it",
-        before=Release("timm", "1.0.12"),
-        after=Release("timm", "1.0.13"),
-        link=f"{PULL}/2388",
-        mistake="missing-scale",
-        blame="timm/layers/attention2d.py:71",
-        path="any",
-        build=multi_query,
-    ),
-    Case(
-        id="timm-attention2d-scale",
-        title="The scale comes from the number of heads instead of the width of a head",
-        before=Release("timm", "1.0.12"),
-        after=Release("timm", "1.0.13"),
-        link=f"{COMMIT}/2d734d90589d2275676a3b42da4ff1b0938291be",
-        mistake="wrong-scale",
-        blame="timm/layers/attention2d.py:315",
-        path="unfused",
-        build=attention_2d,
-    ),
-    Case(
-        id="timm-eva-mask",
-        title="The mask is applied after softmax",
-        before=Release("timm", "1.0.7"),
-        after=Release("timm", "1.0.8"),
-        link=f"{PULL}/2236",
-        mistake="mask-after-softmax",
-        also=("nan-on-hidden-rows",),
-        blame="timm/models/eva.py:137-140",
-        path="unfused, with a mask",
-        build=eva_mask,
-    ),
-    Case(
-        id="timm-vit-dropout",
-        title="Fused attention drops weights in evaluation mode",
-        before=Release("timm", "0.9.7"),
-        after=Release("timm", "0.9.8"),
-        link=f"{PULL}/1978",
-        mistake="dropout-at-eval",
-        blame="timm/models/vision_transformer.py:86-89",
-        path="fused, dropout above 0",
-        build=vision_transformer,
-    ),
-    Case(
-        id="timm-beit-dropout",
-        title="Fused attention with a bias of positions drops weights in evaluation mode",
-        before=Release("timm", "0.9.7"),
-        after=Release("timm", "0.9.8"),
-        link=f"{PULL}/1978",
-        mistake="dropout-at-eval",
-        blame="timm/models/beit.py:155-159",
-        path="fused, dropout above 0",
-        build=beit,
-    ),
-    Case(
-        id="timm-bottleneck-merge",
-        title="The wrong two axes are swapped before the heads are merged",
-        before=Commit(REPOSITORY, "80075b0b8a4372c6be82ff4dc88517572d91b94a", ("timm/models/layers",)),
-        after=Commit(REPOSITORY, "b81e79aae9579a6868e139780ad064d73693c2d3", ("timm/models/layers",)),
-        link=f"{COMMIT}/b81e79aae9579a6868e139780ad064d73693c2d3",
-        mistake="merge-without-transpose",
-        blame="timm/models/layers/bottleneck_attn.py:125",
-        path="any",
-        build=bottleneck,
-    ),
-)

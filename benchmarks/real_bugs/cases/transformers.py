@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.real_bugs.case import Built, Case
-from benchmarks.real_bugs.sources import Release
+from benchmarks.real_bugs.case import Built
 
 WIDTH, HEADS, TOKENS, VOCABULARY = 24, 3, 7, 31
 BESIDE_5 = ("huggingface-hub==1.33.0", "tokenizers==0.23.1")
@@ -45,20 +44,6 @@ def decoder(load: Callable[[str], Any], name: str, fused: bool, **sizes: Any) ->
     return Built(module, x, options, other=unfused if fused else None, scan=(module, ids, {}))
 
 
-def family(name: str, file: str, line: str, path: str, fused: bool = False) -> Case:
-    return Case(
-        id=f"transformers-{file.replace('_', '-')}",
-        title=f"The decoder {name} sees later tokens in the releases 5.12 to 5.17",
-        before=Release("transformers", "5.17.0", BESIDE_5),
-        after=Release("transformers", "5.18.0", BESIDE_5),
-        link=SEES_THE_FUTURE,
-        mistake="no-causal-mask",
-        blame=f"transformers/models/{file}/modeling_{file}.py:{line}",
-        path=path,
-        build=lambda load: decoder(load, name, fused),
-    )
-
-
 def qwen_window(load: Callable[[str], Any]) -> Built:
     built = decoder(load, "Qwen2", False, use_sliding_window=True, sliding_window=3, max_window_layers=0)
     ahead = torch.arange(TOKENS)[:, None] - torch.arange(TOKENS)
@@ -73,42 +58,12 @@ def window_cache(load: Callable[[str], Any]) -> Built:
     def cached(module: Any, x: Tensor) -> Tensor:
         cache = make_cache(module.config, max_batch_size=len(x), max_cache_len=32, device=x.device, dtype=x.dtype)
         options = {"past_key_values": cache, "use_cache": True}
-        places = torch.arange(x.shape[1], device=x.device)
-        steps = [module(inputs_embeds=x[:, t : t + 1], cache_position=places[t : t + 1], **options) for t in places]
+        positions = torch.arange(x.shape[1], device=x.device)
+        steps = [
+            module(inputs_embeds=x[:, t : t + 1], cache_position=positions[t : t + 1], **options) for t in positions
+        ]
         return torch.cat([step.logits for step in steps], dim=1)
 
     ahead = torch.arange(TOKENS)[:, None] - torch.arange(TOKENS)
     options = {"call": cached, "num_heads": HEADS, "keep": (ahead < 3)[None, None]}
     return built._replace(options=options, plain=lambda module, x: module(inputs_embeds=x, use_cache=False).logits)
-
-
-CASES = (
-    family("RoFormer", "roformer", "727", "any"),
-    family("BigBird", "big_bird", "1629", "full attention"),
-    family("RemBert", "rembert", "569", "any"),
-    family("MegatronBert", "megatron_bert", "637", "any"),
-    family("Doge", "doge", "572-579", "fused", fused=True),
-    Case(
-        id="transformers-qwen2-window",
-        title="The window of Qwen2 is left out of the mask of unfused attention",
-        before=Release("transformers", "4.48.1", BESIDE_4),
-        after=Release("transformers", "4.49.0", BESIDE_4),
-        link="https://github.com/huggingface/transformers/issues/35924",
-        mistake="the window is lost on one path",
-        blame="transformers/models/qwen2/modeling_qwen2.py:671-733",
-        path="unfused, with a window",
-        build=qwen_window,
-    ),
-    Case(
-        id="transformers-window-cache",
-        title="The cache of a window drops its oldest key one step early",
-        before=Release("transformers", "4.51.3", BESIDE_4),
-        after=Release("transformers", "4.52.1", BESIDE_4),
-        link="https://github.com/huggingface/transformers/issues/37574",
-        mistake="the window loses a key in the cache",
-        also=("stale-cache",),
-        blame="transformers/cache_utils.py:1407",
-        path="cached, token by token",
-        build=window_cache,
-    ),
-)
