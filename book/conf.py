@@ -10,9 +10,9 @@ sys.path.insert(0, str(ROOT))
 from course_lib.mistakes import CATALOGUE  # noqa: E402
 from tools.book import as_literal_blocks  # noqa: E402
 from tools.book.course_map import course_map  # noqa: E402
-from tools.book.head import add_head  # noqa: E402
+from tools.book.lesson_table import read_walk  # noqa: E402
+from tools.book.page_head import add_head  # noqa: E402
 from tools.book.site_address import read_site  # noqa: E402
-from tools.book.walk import read_walk  # noqa: E402
 from tools.notebooks import read_address  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -145,7 +145,7 @@ def a_verdict() -> Picture:
     first, *says = repr(exercise.judge(LocalAnswer(split_heads), InputGenerator(0))).splitlines()
     says = [*(part.strip() for part in first.partition("not passed yet.")[::2]), *says]
     says[0] += " not passed yet."
-    says = [line for one in says for line in one.replace(": At [", ":\n    At [").splitlines()]
+    says = [line for sentence in says for line in sentence.replace(": At [", ":\n    At [").splitlines()]
     title = "A wrong answer, and what check says of it"
     return draw_listing(code, says, title=title, caption="The verdict names the mistake and asks a question.")
 

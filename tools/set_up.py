@@ -99,14 +99,14 @@ def choose_python(wanted=""):
             )
         return warned(wanted)
     named = ["python3"] + [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)] + ["python"]
-    found = [path for path in [*named, sys.executable] if path and parsed(version_of(path)) >= OLDEST]
-    fits = [path for path in found if parsed(version_of(path)) <= NEWEST]
-    if not found:
+    supported = [path for path in [*named, sys.executable] if path and parsed(version_of(path)) >= OLDEST]
+    fits = [path for path in supported if parsed(version_of(path)) <= NEWEST]
+    if not supported:
         raise SetUpError(
             f"No {tested} was found: install one, or name one, such as make lab PYTHON=/path/to/python3.12 "
             "(without make: /path/to/python3.12 tools/set_up.py)."
         )
-    return outside(fits[0] if fits else warned(found[0]))
+    return outside(fits[0] if fits else warned(supported[0]))
 
 
 def outside(python):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 
-from tools.book.moved import MOVED
+from tools.book.redirects import MOVED
 
 OF_COLORS = ("color-contrast", "link-in-text-block")  # take longer than all other rules of axe-core
 LEFT = "net::ERR_ABORTED"  # the reader went on to another page before the file had come, which is no fault of the book

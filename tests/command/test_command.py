@@ -21,8 +21,8 @@ from course_lib.command import clone, kernels, lab, main
 from course_lib.command.subcommands import GROUPS, SUBCOMMANDS
 from tools import notebooks
 from tools.commands import lock, test
-from tools.notebooks import Tally, check
-from tools.notebooks.check import PytestRun
+from tools.notebooks import Tally, pytest_runs
+from tools.notebooks.pytest_runs import PytestRun
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = "notebooks/sources/00_start_here.py"
@@ -489,13 +489,13 @@ def test_pytest_is_really_run_and_read(tmp_path, capfd):
     (tmp_path / "test_three.py").write_text(
         "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c(): pytest.skip('no')\n", encoding="utf-8"
     )
-    run = check.run_pytest(tmp_path, ["-q", "test_three.py"])
+    run = pytest_runs.run_pytest(tmp_path, ["-q", "test_three.py"])
     total = run.total()
     assert (run.status, total.passed, total.failed, total.skipped) == (1, 1, 1, 1)
     assert run.files["test_three"].failures == ["test_b"]
     assert total.verdict == "1 FAILED" and Tally().verdict == "NOTHING RAN"
     assert "1 failed, 1 passed, 1 skipped" in capfd.readouterr().out
-    refused = check.run_pytest(tmp_path, ["--no-such-option"])
+    refused = pytest_runs.run_pytest(tmp_path, ["--no-such-option"])
     assert (refused.status, refused.total().failed) == (4, 1)
 
 
@@ -509,10 +509,10 @@ def test_workers_share_the_cores(tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess, "run", stand_in)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    check.run_pytest(tmp_path, [], workers=4)
-    check.run_pytest(tmp_path, [], workers=16)
+    pytest_runs.run_pytest(tmp_path, [], workers=4)
+    pytest_runs.run_pytest(tmp_path, [], workers=16)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    check.run_pytest(tmp_path, [], workers=4)
+    pytest_runs.run_pytest(tmp_path, [], workers=4)
     assert threads == ["2", "1", "3"]
 
 

@@ -11,10 +11,10 @@ import pytest
 from course_lib.command import main
 from course_lib.exercises.catalogue import EXERCISES, SETS
 from tools.notebooks.address import read_address
-from tools.notebooks.discover import EXERCISES as EXERCISES_FOLDER
-from tools.notebooks.discover import SOLUTIONS, Lesson, find_notebooks
-from tools.notebooks.exercise_notebook import made_notebooks, make_notebook
+from tools.notebooks.exercise_notebook import generated_notebooks, make_notebook
 from tools.notebooks.jupytext_pairs import carry_outputs
+from tools.notebooks.lesson_files import EXERCISES as EXERCISES_FOLDER
+from tools.notebooks.lesson_files import SOLUTIONS, Lesson, find_notebooks
 from tools.notebooks.notebook_file import read_ipynb, stored_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ def unlike_its_exercises(lesson):
 
 
 def test_there_is_a_stored_pair_for_each_lesson_with_exercises():
-    assert sorted(ALL_SOLUTIONS + ALL_EXERCISES) == sorted(made_notebooks(ROOT))
+    assert sorted(ALL_SOLUTIONS + ALL_EXERCISES) == sorted(generated_notebooks(ROOT))
     assert [one.name for one in ALL_SOLUTIONS] == [f"{lesson}_exercises" for lesson in sorted(SETS)]
 
 
@@ -213,7 +213,7 @@ def test_the_command_makes_and_runs_both(repository, capsys):
     assert main(["exercises", "01", "--kernel", "python3"]) == 0
     shown = capsys.readouterr().out
     assert [line.split()[0] for line in shown.splitlines()] == ["solutions/01_exercises", "exercises/01_exercises"]
-    solution, student = made_notebooks(Path.cwd())[:2]
+    solution, student = generated_notebooks(Path.cwd())[:2]
     assert [path.name for path in solution.folder.iterdir()] == ["01_exercises.ipynb"], "it has no second source"
     for lesson, inside in ((solution, "return math.sqrt(x)"), (student, "raise NotImplementedError  # your code goes")):
         cells = read_ipynb(lesson.ipynb).cells

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.exercises import EXERCISES
-from tools.book.walk import hours
+from tools.book.lesson_table import hours
 from tools.notebooks.address import Address, read_address
 
 ROOT = Path(__file__).resolve().parents[2]

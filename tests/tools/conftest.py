@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.notebooks.address import read_address
-from tools.notebooks.discover import Lesson, find_notebooks
+from tools.notebooks.lesson_files import Lesson, find_notebooks
 from tools.notebooks.run import run_lesson
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ __all__ = ["as_literal_blocks", "refresh", "write_recordings"]
 
 def refresh(root: Path) -> list[Path]:
     """Store the parts anew in the pages of the repository and return the pages that changed."""
-    from .stored import refresh
+    from .stored_parts import refresh
 
     return refresh(root)
 

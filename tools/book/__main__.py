@@ -11,20 +11,20 @@ from pathlib import Path
 from . import real_bugs, sessions
 from .excerpts import write_articles
 from .exercises import write_exercises
-from .front import write_front
+from .front_page import write_front
 from .grading import write_grading
 from .lessons import copy_notebooks, write_lessons
-from .lighten import lighten
 from .links import broken_links, read_pages, unreached_pages
 from .mistakes import write_pages
-from .moved import write_moved
 from .palette import write_palette
 from .parts import fill
 from .preview import FOLDER, write_previews
 from .recordings import write_list, write_recordings
+from .redirects import write_moved
 from .reference import write_reference
 from .site_address import read_site
-from .site_files import LISTED_NOT, write_site_files
+from .site_files import UNLISTED, write_site_files
+from .unused_assets import lighten
 
 ROOT = Path(__file__).resolve().parents[2]
 MATHJAX = "sphinx-mathjax-offline"
@@ -61,7 +61,7 @@ def main() -> int:
     write_recordings(ROOT, html)
     write_site_files(html, site)
     read = read_pages(html)
-    broken = broken_links(html, read) + unreached_pages(html, read, LISTED_NOT)
+    broken = broken_links(html, read) + unreached_pages(html, read, UNLISTED)
     for line in broken:
         print(line)
     size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6

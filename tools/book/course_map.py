@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .walk import LessonRow
+from .lesson_table import LessonRow
 
 PARTS = {  # the number of the first lesson of each part -> its name, and the head whose colour it has
     "00": ("One head", 0),

@@ -14,7 +14,7 @@ def write_articles(html: Path) -> None:
     The search reads a page for every result that is seen: with their pictures, those of one question are megabytes.
     """
     for page in html.rglob("*.html"):
-        if found := ARTICLE.search(page.read_text(encoding="utf-8")):
+        if article := ARTICLE.search(page.read_text(encoding="utf-8")):
             target = html / FOLDER / page.relative_to(html).with_suffix(".txt")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(NOT_READ.sub("", found[0]), encoding="utf-8")
+            target.write_text(NOT_READ.sub("", article[0]), encoding="utf-8")

@@ -52,7 +52,7 @@ def cost(data: dict) -> Picture:
 
 def _load(data: dict) -> str:
     """Say that other programs had a share of the cores while it was measured, if they had."""
-    loads = [one.get("load", 0) for one in (data["nbgrader"], *data["classes"])]
+    loads = [timed.get("load", 0) for timed in (data["nbgrader"], *data["classes"])]
     busy = f"; a busy machine, load {min(loads):g} to {max(loads):g}"
     return busy if min(loads) > data["workers"] else ""
 

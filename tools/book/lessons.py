@@ -92,10 +92,10 @@ def with_linked_terms(notebook: Any, terms: list[str]) -> Any:
     """Lead from each term that a lesson introduces, which is set in bold there, to its meaning in the glossary."""
     unlinked = {term.casefold(): term for term in terms}
 
-    def linked(found: re.Match[str]) -> str:
-        words = " ".join(found[1].split())
+    def linked(match: re.Match[str]) -> str:
+        words = " ".join(match[1].split())
         name = next((name for name in (words.casefold(), words.casefold().removesuffix("s")) if name in unlinked), None)
-        return found[0] if name is None else f"**{{term}}`{words} <{unlinked.pop(name)}>`**"
+        return match[0] if name is None else f"**{{term}}`{words} <{unlinked.pop(name)}>`**"
 
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -108,12 +108,12 @@ def terms_of_lessons(text: str) -> dict[str, list[str]]:
 
     An entry is one or more lines with a term each and, indented below them, their meaning.
     """
-    found: dict[str, list[str]] = {}
+    by_lesson: dict[str, list[str]] = {}
     for entry in "\n\n".join(GLOSSARY.findall(text)).split("\n\n"):
         terms = _terms(entry)
         for lesson in LINKED_LESSON.findall(entry):
-            found.setdefault(lesson, []).extend(terms)
-    return found
+            by_lesson.setdefault(lesson, []).extend(terms)
+    return by_lesson
 
 
 def words_of_lessons(text: str) -> list[str]:

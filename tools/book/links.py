@@ -22,9 +22,9 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.links.append(found.get(LINKS.get(tag, "")) or "")
-        self.anchors.add(found.get("id") or "")
+        attributes = dict(attrs)
+        self.links.append(attributes.get(LINKS.get(tag, "")) or "")
+        self.anchors.add(attributes.get("id") or "")
 
 
 def read_pages(html: Path) -> dict[Path, Page]:

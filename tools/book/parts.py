@@ -17,15 +17,15 @@ def filled(text: str, parts: Mapping[str, str]) -> str:
     """
     for name, part in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        found = re.compile(rf"{re.escape(begin)}(?:(\n*)(?:(?!<!--).)*{re.escape(end)})?", re.DOTALL)
-        if not found.search(text):
+        marker = re.compile(rf"{re.escape(begin)}(?:(\n*)(?:(?!<!--).)*{re.escape(end)})?", re.DOTALL)
+        if not marker.search(text):
             raise ValueError(f"The page has no {begin}: put it where the part {name!r} shall stand.")
-        text = found.sub(_between(begin, part.strip(), end), text)
+        text = marker.sub(_between(begin, part.strip(), end), text)
     return text
 
 
 def _between(begin: str, part: str, end: str) -> Callable[[re.Match[str]], str]:
-    return lambda found: part if found[1] is None else f"{begin}{found[1]}{part}{found[1]}{end}"
+    return lambda match: part if match[1] is None else f"{begin}{match[1]}{part}{match[1]}{end}"
 
 
 def fill(page: Path, parts: Mapping[str, str]) -> None:

@@ -85,9 +85,11 @@ def svg_of(preview: Preview) -> str:
     width, height = map(float, size.findall(picture)[0])
     scale = min((WIDTH - 2 * EDGE) / width, (HEIGHT - TOP - EDGE / 2) / height)
     left = (WIDTH - width * scale) / 2
-    placed = size.sub(f'x="{left:g}" y="{TOP}" width="{width * scale:g}" height="{height * scale:g}"', picture, count=1)
+    moved_picture = size.sub(
+        f'x="{left:g}" y="{TOP}" width="{width * scale:g}" height="{height * scale:g}"', picture, count=1
+    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}">'
         f'<text x="{EDGE}" y="58" font-size="34" class="b">{escape(preview.heading)}</text>'
-        f'<text x="{EDGE}" y="98" font-size="22" class="q">{escape(preview.line)}</text>{placed}</svg>'
+        f'<text x="{EDGE}" y="98" font-size="22" class="q">{escape(preview.line)}</text>{moved_picture}</svg>'
     )

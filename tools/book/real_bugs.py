@@ -50,9 +50,9 @@ def doctor(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
     """Return a table with a row per pair: what the doctor says before and after the fix."""
     lines = []
     for row in rows:
-        said = row["doctor"]
-        answers = [SIGNS[said[name]] for name in ("found", "named", "line")]
-        after = ", ".join(said["accused after"]) or "nothing"
+        verdict = row["doctor"]
+        answers = [SIGNS[verdict[name]] for name in ("found", "named", "line")]
+        after = ", ".join(verdict["accused after"]) or "nothing"
         pair = f"{row['before']} → {row['after']}"
         lines.append(
             (f"[{row['title']}]({row['link']})<br>{pair}", row["path"], _mistake(row, mistakes), *answers, after)
@@ -72,7 +72,7 @@ def others(rows: Sequence[Row]) -> str:
 def left_out(data: Mapping[str, Any]) -> str:
     """Return a list of the bugs that were not measured, each with the reason."""
     unmeasured = [(row["title"], row["link"], row["not measured"]) for row in data["cases"] if "not measured" in row]
-    named = [(one["title"], one["link"], one["why"]) for one in data["left out"]]
+    named = [(bug["title"], bug["link"], bug["why"]) for bug in data["left out"]]
     return "".join(f"- [{title}]({link}): {why}.\n" for title, link, why in unmeasured + named)
 
 
@@ -90,7 +90,7 @@ def operator_table(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
     lines = []
     for row in rows:
         reason = row.get("out of reach")
-        answers = ("–", "–", "–", reason) if reason else (_mistake(row, mistakes), *_answers(row), _said(row))
+        answers = ("–", "–", "–", reason) if reason else (_mistake(row, mistakes), *_answers(row), _doctor_says(row))
         lines.append((f"{row['id']} ({row['cause'].replace('_', ' ')})", *answers))
     return markdown.table(("operator", "mistake", "found", "named", "the doctor says"), *lines)
 
@@ -106,9 +106,11 @@ def _answers(row: Row) -> tuple[str, str]:
     return SIGNS[row["found"]], SIGNS[row["named"]]
 
 
-def _said(row: Row) -> str:
+def _doctor_says(row: Row) -> str:
     return (
-        ", ".join(one.removeprefix("It differs from attention in this way: ").rstrip(".") for one in row["says"])
+        ", ".join(
+            sentence.removeprefix("It differs from attention in this way: ").rstrip(".") for sentence in row["says"]
+        )
         or "nothing"
     )
 

@@ -24,10 +24,10 @@ from course_lib.inputs import dream_big
 from course_lib.recorder import Recording, record
 from course_lib.recording_page import page_of
 
-from .face import HEADING, heading_font
 from .recorded_code import split_and_wrong_view
 from .recording_preview import HEIGHT, WIDTH, write_preview, write_thumbnail
 from .site_address import read_site
+from .theme import HEADING, heading_font
 
 FOLDER = "recordings"
 SHARPER = 4

@@ -79,11 +79,13 @@ def page_of(part: str, title: str) -> str:
     if not names:
         return f"{heading}\n{_directive('automodule', name, ':members:')}"
     module, first = importlib.import_module(name), FIRST.get(part, ())
-    ordered = [*first, *(one for one in names if one not in first)]
-    described = [(one, _kind(getattr(module, one))) for one in ordered]
+    ordered = [*first, *(export for export in names if export not in first)]
+    described = [(export, _kind(getattr(module, export))) for export in ordered]
     exports = [
-        _directive(f"auto{kind}", f"{name}.{one}", *([":members:", ":special-members: __call__"] * (kind == "class")))
-        for one, kind in described
+        _directive(
+            f"auto{kind}", f"{name}.{export}", *([":members:", ":special-members: __call__"] * (kind == "class"))
+        )
+        for export, kind in described
         if kind
     ]
     return "\n".join([heading, _directive("automodule", name), *exports])
@@ -95,7 +97,7 @@ def _kind(exported: Any) -> str:
 
 
 def _directive(name: str, argument: str, *options: str) -> str:
-    return "\n".join(["```{eval-rst}", f".. {name}:: {argument}", *(f"   {one}" for one in options), "```", ""])
+    return "\n".join(["```{eval-rst}", f".. {name}:: {argument}", *(f"   {option}" for option in options), "```", ""])
 
 
 def as_literal_blocks(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from .lesson_table import LessonRow, read_walk
 from .markdown import table
-from .walk import LessonRow, read_walk
 
 LENGTH = 90  # minutes
 

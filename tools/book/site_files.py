@@ -3,12 +3,12 @@
 from html import escape
 from pathlib import Path
 
-from .face import HEADING, STATIC, color_variables, heading_font
-from .head import address_of
-from .moved import MOVED
+from .page_head import address_of
+from .redirects import MOVED
+from .theme import HEADING, STATIC, color_variables, heading_font
 
 NOT_FOUND = "404.html"  # the name that GitHub Pages looks for, at whatever depth the wrong address is
-LISTED_NOT = {NOT_FOUND, "search.html", *(f"notebooks/{old}.html" for old in MOVED)}
+UNLISTED = {NOT_FOUND, "search.html", *(f"notebooks/{old}.html" for old in MOVED)}
 OTHER_PAGES = {  # where a reader may go from there
     "index.html": "The front page",
     "notebooks/00_start_here.html": "The first lesson",
@@ -89,7 +89,7 @@ def sitemap(html: Path, site: str) -> str:
     Source: https://www.sitemaps.org/protocol.html.
     """
     pages = sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html") if "_static" not in path.parts)
-    listed = (address_of(site, page.removesuffix(".html")) for page in pages if page not in LISTED_NOT)
+    listed = (address_of(site, page.removesuffix(".html")) for page in pages if page not in UNLISTED)
     urls = "".join(f"<url><loc>{escape(address)}</loc></url>\n" for address in listed)
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
     return f"{head}{urls}</urlset>\n"

@@ -104,8 +104,8 @@ def measure_groups(options: argparse.Namespace) -> Results:
             for experiment in group.experiments(device, options.quick):
                 about = f"{experiment.title}; {device}, {experiment.dtype}, {experiment.direction}"
                 show_progress(start, f"{group.name}: {about}")
-                own = by_dtype[experiment.dtype]
-                results.groups.append(measure(group.name, experiment, device, own, rounds=options.rounds))
+                limit = by_dtype[experiment.dtype]
+                results.groups.append(measure(group.name, experiment, device, limit, rounds=options.rounds))
             if not options.json:
                 print(format_tables(results.groups[first:]), flush=True)
     show_progress(start, "done")

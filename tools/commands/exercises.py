@@ -7,7 +7,7 @@ each shows what its cells print; a notebook that fails keeps its stored outputs.
 import argparse
 
 from course_lib.command import repository
-from tools.notebooks import made_notebooks
+from tools.notebooks import generated_notebooks
 
 from .run import choose_lessons, run_all
 
@@ -19,4 +19,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the solutions and the exercises and run them; return 1 if a notebook failed."""
-    return run_all(choose_lessons(made_notebooks(repository()), args.names), args.kernel)
+    return run_all(choose_lessons(generated_notebooks(repository()), args.names), args.kernel)

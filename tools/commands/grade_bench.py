@@ -22,15 +22,15 @@ def run(args: argparse.Namespace) -> int:
 
     root = repository()
     try:
-        found = measure(root)
+        measured = measure(root)
     except (ValueError, RuntimeError) as error:
         raise CourseError(str(error)) from None
-    for size in found["classes"]:
-        speedup = found["nbgrader"]["seconds_a_student"] / (size["seconds"] / size["students"])
+    for size in measured["classes"]:
+        speedup = measured["nbgrader"]["seconds_a_student"] / (size["seconds"] / size["students"])
         megabytes = size["megabytes"].values()
         memory = f"{min(megabytes):.0f} to {max(megabytes):.0f} MB"
         print(f"{size['students']:>6} students: {speedup:.1f} times as fast as nbgrader, {memory}")
     if args.save:
-        (root / STORED).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (root / STORED).write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
         print(f"stored in {STORED}")
     return 0

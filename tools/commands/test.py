@@ -18,7 +18,7 @@ from . import book
 from .run import choose_lessons
 
 # They need more than Python, and have their own options.
-APART = ("--ignore=tests/browser", "--ignore=tests/machines")
+SEPARATE = ("--ignore=tests/browser", "--ignore=tests/machines")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 MOST_NAMED = 40  # failed tests of a row
 TWICE = (
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     built = ThreadPoolExecutor(1).submit(_build_book) if args.browser else None  # beside tests, many of which wait
     alone = args.browser_only or args.every_page or args.sandbox_only
     if not (alone or args.lessons_only or args.names):
-        rows.append(check_tests(root, "the library's tests", [*APART, "tests"], args.workers))
+        rows.append(check_tests(root, "the library's tests", [*SEPARATE, "tests"], args.workers))
         notes += [] if shutil.which("bwrap") else [NO_SANDBOX]
     if not (alone or args.library_only):
         gpu = sees_gpu()
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if built is not None:
         rows.append(("the book", "", built.result()))
     if args.browser:
-        slow = [*APART, "tests", "-m", "slow"]
+        slow = [*SEPARATE, "tests", "-m", "slow"]
         rows.append(check_tests(root, "what takes long", slow, args.workers, distribute="loadfile"))
     if args.browser or args.browser_only:  # JupyterLab's tests are one group
         rows.append(check_tests(root, "in a browser", ["tests/browser"], args.workers, distribute="loadgroup"))
@@ -120,8 +120,8 @@ def report(rows: list[Row], notes: list[str]) -> int:
         print(f"{name:<28} {kernel:<15} {tally.count:>6} {tally.seconds:>8.1f}  {tally.verdict}{skipped}")
     print("\n".join(["", *notes]))
     for name, kernel, tally in rows:
-        for one in tally.failures[:MOST_NAMED]:
-            print(f"FAILED {f'{name}, {kernel}' if kernel else name}, {one}")
+        for failure in tally.failures[:MOST_NAMED]:
+            print(f"FAILED {f'{name}, {kernel}' if kernel else name}, {failure}")
     passed, failed = sum(tally.passed for _, _, tally in rows), sum(tally.failed for _, _, tally in rows)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not rows or any(tally.count == 0 for _, _, tally in rows) else 0

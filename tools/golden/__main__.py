@@ -25,11 +25,11 @@ from pathlib import Path
 from tools.book import write_recordings
 from tools.figures import FIGURES
 
-from .listening import FOLDER
+from .answer_log import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("record.tar.xz")
-OWN_WRONGS = Path(__file__).with_name("own_wrongs.py")
+LISTED_ANSWERS = Path(__file__).with_name("listed_answers.py")
 BESIDE = ("book", "conftest.py", "notebooks", "pyproject.toml")  # what the tests find beside them; not the code itself
 ASKING = ("diagnosis", "exercises", "scan")  # the folders of tests/ that ask the doctor, `check` and `scan`
 SLOW = ("test_lesson_predictions.py", "test_notebooks.py")  # run notebooks; they ask nobody here
@@ -40,7 +40,7 @@ def freeze(cases: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "browser", "machines", "training", *SLOW)
     shutil.copytree(ROOT / "tests", cases / "tests", ignore=ignored)
     shutil.copytree(ROOT / "course_lib" / "exercises", cases / "tests" / "frozen_exercises", ignore=ignored)
-    shutil.copy(OWN_WRONGS, cases / "tests" / "exercises" / "test_own_wrongs.py")
+    shutil.copy(LISTED_ANSWERS, cases / "tests" / "exercises" / "test_own_wrongs.py")
 
 
 def say(cases: Path, outputs: Path) -> None:
@@ -48,9 +48,9 @@ def say(cases: Path, outputs: Path) -> None:
     for name in BESIDE:
         (cases / name).symlink_to(ROOT / name)
     with tempfile.TemporaryDirectory() as heard:
-        asked = [f"tests/{folder}" for folder in ASKING]
-        options = ["-q", "-n", "2", "-p", "tools.golden.listening", "-p", "no:cacheprovider", "--rootdir", "."]
-        run = [sys.executable, "-m", "pytest", *options, *asked]
+        folders = [f"tests/{folder}" for folder in ASKING]
+        options = ["-q", "-n", "2", "-p", "tools.golden.answer_log", "-p", "no:cacheprovider", "--rootdir", "."]
+        run = [sys.executable, "-m", "pytest", *options, *folders]
         environment = os.environ | {FOLDER: heard, "PYTHONPATH": f"{cases}{os.pathsep}{ROOT}"}
         subprocess.run(run, cwd=cases, env=environment, check=False)
         by_file: dict[str, dict[str, list[object]]] = defaultdict(dict)
@@ -92,8 +92,8 @@ def main() -> int:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         cases, outputs, then = (Path(folder, name) for name in ("cases", "outputs", "then"))
-        for made in (cases, outputs, then):
-            made.mkdir()
+        for new_folder in (cases, outputs, then):
+            new_folder.mkdir()
         if chosen.freeze:
             freeze(cases)
         else:
@@ -103,7 +103,7 @@ def main() -> int:
             old.rename(then)
         frozen = sorted(file for file in cases.rglob("*") if file.is_file())
         say(cases, outputs)
-        found = differences(then, outputs)
+        changed = differences(then, outputs)
         if chosen.freeze or chosen.accept:
             with tarfile.open(RECORD, "w:xz", preset=9) as record:
                 for file in frozen:
@@ -111,9 +111,9 @@ def main() -> int:
                 record.add(outputs, "record")
             print(f"{RECORD.relative_to(ROOT)}: stored, {RECORD.stat().st_size / 1e6:.1f} MB.")
             return 0
-        print("\n".join(found))
-        print(f"{len(found)} files differ from the golden record." if found else "As in the golden record.")
-        return 1 if found else 0
+        print("\n".join(changed))
+        print(f"{len(changed)} files differ from the golden record." if changed else "As in the golden record.")
+        return 1 if changed else 0
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Find lessons, sync them with their sources, run them, compare them with what is stored, and lint them."""
 
 from .address import Address, read_address
-from .check import Tally, lesson_arguments, run_pytest
-from .discover import Lesson, choose, find_notebooks
-from .exercise_notebook import made_notebooks
+from .exercise_notebook import generated_notebooks
 from .jupytext_pairs import sync_all
+from .lesson_files import Lesson, choose, find_notebooks
+from .pytest_runs import Tally, lesson_arguments, run_pytest
 from .run import LessonFailed, run_lesson
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "Tally",
     "choose",
     "find_notebooks",
+    "generated_notebooks",
     "lesson_arguments",
-    "made_notebooks",
     "read_address",
     "run_lesson",
     "run_pytest",

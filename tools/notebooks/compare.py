@@ -12,7 +12,7 @@ import math
 import re
 from urllib.parse import unquote_to_bytes
 
-UNITS_APART = 1.5  # units of the last digit that the coarser number prints
+MAX_UNITS = 1.5  # units of the last digit that the coarser number prints
 RELATIVE = 1e-5
 FEWEST_DIGITS = 3  # with fewer decimals only equal numbers agree: 0.1 is not 0.2, and a value rarely lies between two
 
@@ -48,7 +48,7 @@ def same_number(old: str, new: str) -> bool:
     if min(old_digits, new_digits) < FEWEST_DIGITS:
         return False
     unit = float(f"1e{max(old_exponent - old_digits, new_exponent - new_digits)}")
-    return abs(a - b) <= UNITS_APART * unit * (1 + 1e-9)
+    return abs(a - b) <= MAX_UNITS * unit * (1 + 1e-9)
 
 
 def without_pixels(text: str) -> str:
@@ -61,8 +61,8 @@ def without_pixels(text: str) -> str:
     return _DATA_URI.sub(_comparable, text)
 
 
-def _comparable(found: re.Match[str]) -> str:
-    kind, options, payload = found.groups()
+def _comparable(match: re.Match[str]) -> str:
+    kind, options, payload = match.groups()
     if kind != "svg+xml":
         return f"(a picture: {kind})"
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from course_grader import student_notebook
 
 from .address import Address, read_address
-from .discover import EXERCISES, SOLUTIONS, Lesson
+from .lesson_files import EXERCISES, SOLUTIONS, Lesson
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -29,7 +29,7 @@ JUDGED = (
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
-def made_notebooks(root: Path) -> list[Lesson]:
+def generated_notebooks(root: Path) -> list[Lesson]:
     """List the solutions and the learners' sheet of each set of exercises, stored already or not."""
     from course_lib.exercises import SETS  # here, because each pytest that runs notebooks would import PyTorch for it
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from course_lib.wording import counted
 
-from .discover import LESSONS, Lesson, find_notebooks
+from .lesson_files import LESSONS, Lesson, find_notebooks
 from .notebook_file import read_ipynb, read_py, write_ipynb, write_py
 
 
@@ -24,15 +24,15 @@ def cell_key(cell: Any) -> tuple[str, str, tuple[str, ...]]:
 
 def differences(py: Any, ipynb: Any) -> list[str]:
     """Return a sentence per difference between two notebooks in cell type, source or tags."""
-    found = []
+    sentences = []
     if len(py.cells) != len(ipynb.cells):
-        found.append(f"the .py has {len(py.cells)} cells, the .ipynb has {len(ipynb.cells)}")
+        sentences.append(f"the .py has {len(py.cells)} cells, the .ipynb has {len(ipynb.cells)}")
     for number, cells in enumerate(zip(py.cells, ipynb.cells, strict=False), start=1):
         for part, a, b in zip(("type", "source", "tags"), *map(cell_key, cells), strict=True):
             if a != b:
                 both = f"{_first_line(a, b)} in the .py, {_first_line(b, a)} in the .ipynb"
-                found.append(f"cell {number} differs in its {part}: {both}")
-    return found
+                sentences.append(f"cell {number} differs in its {part}: {both}")
+    return sentences
 
 
 def carry_outputs(fresh: Any, stored: Any) -> None:
@@ -62,11 +62,11 @@ def sync(lesson: Lesson) -> str | None:
         write_py(read_ipynb(lesson.ipynb), lesson)
         return f"{lesson.name}: made the .py from the .ipynb."
     py, ipynb = read_py(lesson.py), read_ipynb(lesson.ipynb)
-    found = differences(py, ipynb)
-    if not found:
+    changes = differences(py, ipynb)
+    if not changes:
         freshen(lesson)
         return None
-    count = counted(len(found), "difference")
+    count = counted(len(changes), "difference")
     newer, older = sorted((lesson.py, lesson.ipynb), key=lambda path: path.stat().st_mtime, reverse=True)
     kept = lesson.folder / ".ipynb_checkpoints" / f"{older.stem}-{time.strftime('%Y%m%d-%H%M%S')}{older.suffix}"
     kept.parent.mkdir(exist_ok=True)

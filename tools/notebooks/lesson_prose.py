@@ -44,7 +44,7 @@ COMMANDS = ("course ", "make ", "pip ", "python ", "git ")
 class Section:
     """The cells between two headings of the second level: what is said, and what the code and its outputs show."""
 
-    said: list[tuple[int, str]] = field(default_factory=list)  # number of the cell, text
+    prose: list[tuple[int, str]] = field(default_factory=list)  # number of the cell, text
     shown: list[str] = field(default_factory=list)
 
 
@@ -55,12 +55,12 @@ def prose_faults(cells: list[Any]) -> Iterator[str]:
     known = _names(code)
     for section in _sections(cells):
         numbers = _numbers_shown("\n".join(section.shown))
-        for at, text in section.said:
+        for at, text in section.prose:
             plain = _FENCE.sub(" ", text)
             for quoted in _CODE.findall(plain):
                 if problem := _unknown(quoted, code, outputs, known):
                     yield f"cell {at} quotes `{quoted}`, but {problem}."
-            for number, digits, percent in _numbers_said(plain):
+            for number, digits, percent in _numbers_in_prose(plain):
                 if not _is_shown(number, digits, percent, numbers):
                     yield f"cell {at} says {number:.{digits}f}{percent}, which no cell of its section shows."
     yield from _blanks(cells)
@@ -79,7 +79,7 @@ def counted_minutes(cells: list[Any]) -> float:
 
 def _taught(cells: list[Any]) -> list[Any]:
     """Return the code cells without the setup cell, which is folded."""
-    return [one for one in cells if one.cell_type == "code" and "setup" not in one.metadata.get("tags", ())]
+    return [cell for cell in cells if cell.cell_type == "code" and "setup" not in cell.metadata.get("tags", ())]
 
 
 def _length(cells: list[Any]) -> Iterator[str]:
@@ -97,16 +97,16 @@ def _length(cells: list[Any]) -> Iterator[str]:
 
 
 def _sections(cells: list[Any]) -> list[Section]:
-    found = [Section()]
+    sections = [Section()]
     for number, cell in enumerate(cells, start=1):
         if cell.cell_type == "code":
-            found[-1].shown += [cell.source, _shown(cell)]
+            sections[-1].shown += [cell.source, _shown(cell)]
             continue
         for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
             if part.startswith("## "):
-                found.append(Section())
-            found[-1].said.append((number, part))
-    return found
+                sections.append(Section())
+            sections[-1].prose.append((number, part))
+    return sections
 
 
 def _shown(cell: Any) -> str:
@@ -115,18 +115,18 @@ def _shown(cell: Any) -> str:
 
 
 def _names(code: str) -> set[str]:
-    found = set(dir(builtins)) | AXES | set(ALL)
+    names = set(dir(builtins)) | AXES | set(ALL)
     for node in ast.walk(ast.parse(re.sub(r"^\s*[%!].*$", "", code, flags=re.MULTILINE))):
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
-                found.add(name)
+                names.add(name)
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
+                names.add(name)
             case ast.alias(name=name):
-                found |= set(name.split("."))
+                names |= set(name.split("."))
             case ast.Constant(value=str(text)) if text.isidentifier():
-                found.add(text)
-    return found
+                names.add(text)
+    return names
 
 
 def _unknown(quoted: str, code: str, outputs: str, known: set[str]) -> str:
@@ -139,11 +139,11 @@ def _unknown(quoted: str, code: str, outputs: str, known: set[str]) -> str:
         return "" if re.fullmatch(r"\W+", quoted) else "neither the code nor an output contains it"
     wanted = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     wanted |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    missing = sorted(name for name in wanted - known if not any(hasattr(place, name) for place in _PLACES))
+    missing = sorted(name for name in wanted - known if not any(hasattr(namespace, name) for namespace in _PLACES))
     return f"no cell of the lesson has the name {', '.join(missing)}" if missing else ""
 
 
-def _numbers_said(text: str) -> Iterator[tuple[float, int, str]]:
+def _numbers_in_prose(text: str) -> Iterator[tuple[float, int, str]]:
     """Yield each number that may be a result: with decimals, a percentage, or an integer above 12."""
     for pattern in (_CODE, _FORMULA, _NOT_MEASURED):
         text = pattern.sub(" ", _LINK.sub(r"\1", text))
@@ -155,14 +155,14 @@ def _numbers_said(text: str) -> Iterator[tuple[float, int, str]]:
 
 
 def _numbers_shown(text: str) -> list[float]:
-    found = re.findall(r"(?<![\w.])-?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?", text)
-    return [abs(float(one.replace(",", "").replace("_", ""))) for one in found if one.strip("-,_")]
+    literals = re.findall(r"(?<![\w.])-?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?", text)
+    return [abs(float(literal.replace(",", "").replace("_", ""))) for literal in literals if literal.strip("-,_")]
 
 
 def _is_shown(number: float, digits: int, percent: str, shown: list[float]) -> bool:
     half = 0.5 * 10.0**-digits + 1e-9
     factors = (1.0, 100.0) if percent else (1.0,)
-    return any(abs(one * factor - number) <= half for one in shown for factor in factors)
+    return any(abs(value * factor - number) <= half for value in shown for factor in factors)
 
 
 def _blanks(cells: list[Any]) -> Iterator[str]:

@@ -9,8 +9,8 @@ from typing import Any
 from course_grader import FOLDED, KERNELSPEC
 
 from .address import Address
-from .discover import Lesson
 from .jupytext_pairs import differences
+from .lesson_files import Lesson
 from .lint_outputs import CHECKS, REMOTE, REMOTE_STYLE, paths, wide_lines
 from .notebook_file import read_ipynb, read_py
 
@@ -46,13 +46,13 @@ def lint(lesson: Lesson, address: Address, root: Path | None = None) -> list[str
 
     Its first two cells must name the address; no output may show the path of the repository's folder, `root`.
     """
-    missing = [path.name for path in (lesson.py, lesson.ipynb) if not (lesson.is_made or path.exists())]
+    missing = [path.name for path in (lesson.py, lesson.ipynb) if not (lesson.is_generated or path.exists())]
     if missing:
         return [f"{lesson.label}: {missing[0]} is missing; `course run {lesson.label}` makes the .ipynb from the .py."]
-    stored = Stored(lesson, address, read_ipynb(lesson.ipynb), None if lesson.is_made else read_py(lesson.py))
+    stored = Stored(lesson, address, read_ipynb(lesson.ipynb), None if lesson.is_generated else read_py(lesson.py))
     checks = (counts, pair, size, metadata, opening, cells)
-    found = [*(sentence for check in checks for sentence in check(stored)), *paths(stored.code, root)]
-    return [f"{lesson.label}: {sentence}" for sentence in found]
+    faults = [*(sentence for check in checks for sentence in check(stored)), *paths(stored.code, root)]
+    return [f"{lesson.label}: {sentence}" for sentence in faults]
 
 
 def counts(stored: Stored) -> Iterator[str]:
@@ -90,7 +90,7 @@ def metadata(stored: Stored) -> Iterator[str]:
     if have.get("language_info", {}).get("name") != "python":
         yield "the notebook does not say its language: `course run` stores language_info."
     for number, cell in enumerate(stored.ipynb.cells, start=1):
-        known = {"tags"} | (_FOR_GRADING if stored.lesson.is_made else set())
+        known = {"tags"} | (_FOR_GRADING if stored.lesson.is_generated else set())
         known |= set(FOLDED) if "setup" in cell.metadata.get("tags", ()) else set()
         for key in sorted(set(cell.metadata) - known):
             yield f"cell {number} stores metadata.{key}; only tags may be stored."

@@ -28,15 +28,15 @@ def failed(cell: Any) -> Iterator[str]:
         line = (text.strip().splitlines() or [""])[-1][:80]
         if kind in ("error", "stderr"):
             yield f"stores {'an error' if kind == 'error' else 'stderr'}: {line}"
-        elif found := _WARNING.search(_readable(kind, text)):
-            yield f"shows a warning: {found[0]}."
+        elif match := _WARNING.search(_readable(kind, text)):
+            yield f"shows a warning: {match[0]}."
 
 
 def addresses(cell: Any) -> Iterator[str]:
     """Report addresses of objects, which differ from run to run."""
     for kind, text in all_texts(cell.outputs):
-        if found := _ADDRESS.search(_readable(kind, text)):
-            yield f"shows the address of an object, {found[0]}, which differs from run to run."
+        if match := _ADDRESS.search(_readable(kind, text)):
+            yield f"shows the address of an object, {match[0]}, which differs from run to run."
 
 
 def viewers(cell: Any) -> Iterator[str]:
@@ -46,8 +46,8 @@ def viewers(cell: Any) -> Iterator[str]:
             yield f"stores a widget ({kind}), which shows nothing without a kernel."
         elif kind == "application/javascript":
             yield "stores a script, which a notebook viewer does not run."
-        elif kind == "text/html" and (found := _STRIPPED.search(text)):
-            yield f"shows a <{found[1].lower()}> in HTML, which a notebook viewer strips; an <img> stays."
+        elif kind == "text/html" and (match := _STRIPPED.search(text)):
+            yield f"shows a <{match[1].lower()}> in HTML, which a notebook viewer strips; an <img> stays."
 
 
 def pictures(cell: Any) -> Iterator[str]:
@@ -82,8 +82,8 @@ def paths(code: list[Any], root: Path | None) -> Iterator[str]:
     for number, cell in enumerate(code, start=1):
         for kind, text in all_texts(cell.outputs):
             readable = _readable(kind, text)
-            found = _PATH.search(readable)
-            shown = found[0] if found else next((folder for folder in here if folder in readable), None)
+            match = _PATH.search(readable)
+            shown = match[0] if match else next((folder for folder in here if folder in readable), None)
             if shown:
                 yield f"code cell {number} shows a path of the machine it ran on: {shown}"
 

@@ -46,7 +46,9 @@ def pytest_make_collect_report(collector: Any) -> Generator[None, Any, Any]:
     report = yield
     option = collector.config.option
     if option.twice and type(collector).__name__ == "IPyNbFile":
-        again = (one for one in report.result if option.all_twice or ONCE.isdisjoint(one.cell.metadata.get("tags", [])))
+        again = (
+            item for item in report.result if option.all_twice or ONCE.isdisjoint(item.cell.metadata.get("tags", []))
+        )
         report.result = [*report.result, *map(_second_pass, again)]
     return report
 
@@ -62,9 +64,9 @@ def pytest_itemcollected(item: Any) -> None:
         return CloseText(text) if isinstance(text, str) else text
 
     def compare_outputs(test: list[Any], ref: list[Any], skip_compare: Any = None) -> bool:
-        stored, made = count_pictures(ref), count_pictures(test)
-        if stored != made:
-            item.comparison_traceback = [f"The notebook stores {stored} picture(s), this run made {made}."]
+        stored, drawn = count_pictures(ref), count_pictures(test)
+        if stored != drawn:
+            item.comparison_traceback = [f"The notebook stores {stored} picture(s), this run made {drawn}."]
             return False
         return compare_by_nbval(test, ref, skip_compare)
 

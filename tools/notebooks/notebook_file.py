@@ -7,7 +7,7 @@ from typing import Any
 from course_grader import KERNELSPEC, kept_metadata
 from course_lib.atomic_file import write_text
 
-from .discover import Lesson
+from .lesson_files import Lesson
 
 LANGUAGE = {  # as JupyterLab writes it, without the version, because tools that convert and highlight need it
     "codemirror_mode": {"name": "ipython", "version": 3},

@@ -11,15 +11,15 @@ _PIXELS = re.compile(r"data:image/[\w.+-]+;base64,[^\"'\s)>]*")
 
 def all_texts(outputs: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """List each text of a cell's outputs as (kind, text); the kind is the name of a stream, `error`, or a mime type."""
-    found = []
+    texts = []
     for output in outputs:
         if output["output_type"] == "stream":
-            found.append((output["name"], output["text"]))
+            texts.append((output["name"], output["text"]))
         elif output["output_type"] == "error":
-            found.append(("error", f"{output['ename']}: {output['evalue']}"))
+            texts.append(("error", f"{output['ename']}: {output['evalue']}"))
         data = sorted(output.get("data", {}).items())  # sorted in a file, but not from a kernel
-        found += [(mime, value if isinstance(value, str) else str(value)) for mime, value in data]
-    return found
+        texts += [(mime, value if isinstance(value, str) else str(value)) for mime, value in data]
+    return texts
 
 
 def count_pictures(outputs: list[dict[str, Any]]) -> int:
@@ -70,5 +70,5 @@ def _short(line: str, other: str, width: int = 60) -> str:
     """Shorten a long line to the part around the first character that differs from the other line."""
     first = next((i for i, (a, b) in enumerate(zip(line, other, strict=False)) if a != b), min(len(line), len(other)))
     start = max(0, first - width // 2)
-    piece = line[start : start + width]
-    return ("..." if start else "") + piece + ("..." if start + width < len(line) else "")
+    excerpt = line[start : start + width]
+    return ("..." if start else "") + excerpt + ("..." if start + width < len(line) else "")

@@ -8,9 +8,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from .discover import CELL_TIMEOUT, Lesson
 from .exercise_notebook import make_notebook
 from .jupytext_pairs import carry_outputs, cell_key, freshen
+from .lesson_files import CELL_TIMEOUT, Lesson
 from .notebook_file import read_ipynb, read_py, write_ipynb
 from .outputs import first_difference, merge_streams, same_outputs
 
@@ -42,7 +42,7 @@ def run_lesson(lesson: Lesson, kernel: str = "attention-cpu", timeout: float = C
         LessonFailed: A cell failed; the stored notebook is unchanged.
         ValueError: The exercises or solutions can't be made.
     """
-    notebook = make_notebook(lesson) if lesson.is_made else read_py(lesson.py)
+    notebook = make_notebook(lesson) if lesson.is_generated else read_py(lesson.py)
     stored = read_ipynb(lesson.ipynb) if lesson.ipynb.exists() else None
     start = time.perf_counter()
     _execute(notebook, lesson, kernel, timeout)
@@ -57,7 +57,7 @@ def run_lesson(lesson: Lesson, kernel: str = "attention-cpu", timeout: float = C
         state = f"{len(changes)} changed"
     else:
         state = "unchanged" if lesson.ipynb.read_bytes() == before else "tidied"
-    if not lesson.is_made:
+    if not lesson.is_generated:
         freshen(lesson)
     return RunResult(seconds, len(code), changes, state)
 
@@ -83,8 +83,8 @@ def _execute(notebook: Any, lesson: Lesson, kernel: str, timeout: float) -> None
     except DeadKernelError:
         raise LessonFailed(f"{_cell_name(notebook, lesson, **at)}: the kernel died.") from None
     except CellExecutionError as error:
-        found = _LINE_IN_CELL.search(_ANSI.sub("", error.traceback))
-        name = _cell_name(notebook, lesson, **at, line=int(found[1]) if found else 1)
+        match = _LINE_IN_CELL.search(_ANSI.sub("", error.traceback))
+        name = _cell_name(notebook, lesson, **at, line=int(match[1]) if match else 1)
         raise LessonFailed(f"{name}: {error.ename}: {error.evalue}") from None
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -96,7 +96,7 @@ def _cell_name(notebook: Any, lesson: Lesson, cell_index: int, line: int = 1) ->
     number = sum(cell.cell_type == "code" for cell in notebook.cells[: cell_index + 1])
     lines = notebook.cells[cell_index].source.lstrip("\n").splitlines() or [""]  # as IPython does
     shown = f"{lesson.label}, code cell {number}, `{lines[min(line, len(lines)) - 1].strip()}`"
-    if lesson.is_made:
+    if lesson.is_generated:
         return shown
     rows = lesson.py.read_text(encoding="utf-8").split("\n")
     starts = [i for i in range(len(rows)) if rows[i : i + len(lines)] == lines]

@@ -16,7 +16,7 @@ NOISE_AT_MOST = 1.05
 EXPLICIT_PEERS = {
     "forms": (forms.EXPLICIT, (forms.WRAPPER, forms.TORCH)),
     "llama": (llama.EXPLICIT, (llama.THEIRS_EAGER,)),
-    "multi-query": (multi_query.EXPLICIT, (multi_query.BROADCAST, multi_query.OWN_HEADS)),
+    "multi-query": (multi_query.EXPLICIT, (multi_query.BROADCAST, multi_query.MULTI_HEAD)),
 }
 FLOORS = {
     "forms": (forms.FUSED, forms.FLOOR),
@@ -38,14 +38,14 @@ def judge(results: Results) -> list[Goal]:
 
 def explicit_no_slower(results: Results) -> Iterator[Goal]:
     """Compare the explicit form with the fastest of the other forms that compute the weights."""
-    for name, (own_name, peer_names) in EXPLICIT_PEERS.items():
+    for name, (case_name, peer_names) in EXPLICIT_PEERS.items():
         for table in results.find(name):
             times = times_by_name(table)
             peers = [peer for peer in peer_names if peer in times]
-            if own_name not in times or not peers:
+            if case_name not in times or not peers:
                 continue
-            ratio, peer = max((median_ratio(times[own_name], times[peer]), peer) for peer in peers)
-            lower, upper = ratio_interval(times[own_name], times[peer])
+            ratio, peer = max((median_ratio(times[case_name], times[peer]), peer) for peer in peers)
+            lower, upper = ratio_interval(times[case_name], times[peer])
             met = lower <= 1.0 and ratio <= NOISE_AT_MOST
             note = f"against {peer!r}, 95% interval {lower:.2f} to {upper:.2f}"
             yield Goal("explicit, no slower than any explicit peer", where(table), ratio, 1.0, "at most", met, note)
@@ -53,9 +53,9 @@ def explicit_no_slower(results: Results) -> Iterator[Goal]:
 
 def fused_at_the_floor(results: Results) -> Iterator[Goal]:
     """Compare the fused kernel in its module with the linears and PyTorch's kernel alone."""
-    for name, (own_name, floor_name) in FLOORS.items():
+    for name, (case_name, floor_name) in FLOORS.items():
         for table in results.find(name):
-            yield from at_most(table, own_name, floor_name, 1.05, "fused, within 1.05 of the floor")
+            yield from at_most(table, case_name, floor_name, 1.05, "fused, within 1.05 of the floor")
 
 
 def decode_beats_broadcasting(results: Results) -> Iterator[Goal]:
@@ -73,13 +73,13 @@ def decode_reads_once(results: Results) -> Iterator[Goal]:
     """Compare multi-query decoding with the least time in which keys and values can be read."""
     limits = {(each.device, each.dtype): each for each in results.limits}
     for table in results.find("mqa-decode"):
-        own = next((each for each in table.rows if each.name == prefill_decode.ATTEND_FUSED), None)
+        fused = next((each for each in table.rows if each.name == prefill_decode.ATTEND_FUSED), None)
         judged = table.dtype == "float32" or table.device == "cuda"  # few processors multiply in bfloat16
-        if judged and own is not None and own.cache_bytes is not None and own.flops is not None:
+        if judged and fused is not None and fused.cache_bytes is not None and fused.flops is not None:
             limit = limits[table.device, table.dtype]
-            reading = limit.milliseconds(own.cache_bytes, 0)
-            times = own.median_ms / reading
-            computing = limit.milliseconds(0, own.flops) / reading
+            reading = limit.milliseconds(fused.cache_bytes, 0)
+            times = fused.median_ms / reading
+            computing = limit.milliseconds(0, fused.flops) / reading
             note = f"the multiplications alone take {computing:.2f} times the reading"
             goal = "MQA decode, within 2.0 of reading K and V"
             yield Goal(goal, where(table), times, 2.0, "at most", times <= 2.0, note)
@@ -109,11 +109,11 @@ def cuda_prefill(results: Results) -> Iterator[Goal]:
         yield from at_most(table, forms.FUSED, forms.FLOOR, 1.1, "on a GPU, fused prefill within 1.1 of the floor")
 
 
-def at_most(table: Table, own_name: str, other_name: str, bound: float, goal: str) -> Iterator[Goal]:
+def at_most(table: Table, case_name: str, other_name: str, bound: float, goal: str) -> Iterator[Goal]:
     """Yield a goal on the ratio of two rows, or nothing where one of them was left out."""
     times = times_by_name(table)
-    if {own_name, other_name} <= times.keys():
-        pair = times[own_name], times[other_name]
+    if {case_name, other_name} <= times.keys():
+        pair = times[case_name], times[other_name]
         ratio, (lower, upper) = median_ratio(*pair), ratio_interval(*pair)
         note = f"95% interval {lower:.2f} to {upper:.2f}"
         yield Goal(goal, where(table), ratio, bound, "at most", ratio <= bound, note)

@@ -87,14 +87,14 @@ def _ours(folder: Path, notebook: str, students: int, workers: int) -> tuple[flo
     memory: dict[int, float] = {}
     graded = itertools.count(1)
 
-    def one_more() -> None:
+    def advance() -> None:
         done = next(graded)
         if done == min(10, students) or done % 100 == 0:
             memory[done] = _megabytes()
 
     release = Release(RELEASE, "", "", released_exercises(LESSONS))
     config = WorkerConfig(ResourceLimits(), course=version())
-    options = {"workers": workers, "begin": lambda _: one_more, "say": lambda _: None}
+    options = {"workers": workers, "begin": lambda _: advance, "say": lambda _: None}
     began = time.perf_counter()
     results = grade_release(source, release, folder / "out", LatePolicy(), config, **options)
     seconds = time.perf_counter() - began

@@ -12,8 +12,9 @@ import nbformat
 import pytest
 
 from course_lib.exercises import EXERCISES
-from tools.book import front, grading, real_bugs, sessions
+from tools.book import front_page, grading, real_bugs, sessions
 from tools.book.exercises import write_exercises
+from tools.book.lesson_table import hours, length, read_walk, table
 from tools.book.lessons import (
     SOLUTION,
     copy_notebooks,
@@ -28,7 +29,6 @@ from tools.book.lessons import (
 from tools.book.links import broken_links, read_pages, unreached_pages
 from tools.book.parts import filled
 from tools.book.reference import FIRST, as_literal_blocks, names_on_page, page_of, write_reference
-from tools.book.walk import hours, length, read_walk, table
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -192,7 +192,7 @@ def test_the_front_page_is_filled_in(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     shutil.copy(ROOT / "book" / "index.md", source)
-    front.write_front(ROOT, source)
+    front_page.write_front(ROOT, source)
     text = (source / "index.md").read_text(encoding="utf-8")
     assert "<!-- " not in text and "PyTorch's agree to twelve decimals" in text and "[mask-discarded]" in text
     assert "05 Split the weights <notebooks/05_weight_split>" in text
@@ -203,7 +203,7 @@ def test_the_front_page_is_filled_in(tmp_path):
         "10 of 12 rows do not hold what" in re.search(r'alt="([^"]*)"', text)[1]
         and f'href="notebooks/{read_walk(ROOT)[-1].name}.html"' in text
     )
-    wide, upright = (ElementTree.parse(pictures / name).getroot() for name in (front.PICTURE, front.PORTRAIT))
+    wide, upright = (ElementTree.parse(pictures / name).getroot() for name in (front_page.PICTURE, front_page.PORTRAIT))
     assert int(upright.get("width")) <= 326 < int(wide.get("width"))  # a phone of 360 pixels, without its margins
 
 
@@ -225,15 +225,15 @@ def test_a_part_comes_between_its_comments_or_in_the_place_of_one():
 
 
 def test_the_recording_has_a_picture_and_a_link_to_fall_back_on(tmp_path):
-    shown = front.hero(tmp_path)
-    for text in (f'src="{front.RECORDING}" title="', f'href="{front.RECORDING}"', 'loading="lazy"', "<img "):
+    shown = front_page.hero(tmp_path)
+    for text in (f'src="{front_page.RECORDING}" title="', f'href="{front_page.RECORDING}"', 'loading="lazy"', "<img "):
         assert text in shown
 
 
 def test_a_proof_that_is_gone_is_missed(monkeypatch):
-    monkeypatch.setattr(front, "PROOF_SAYS", "all five agree")
+    monkeypatch.setattr(front_page, "PROOF_SAYS", "all five agree")
     with pytest.raises(ValueError, match=r"No cell of 05_weight_split\.ipynb prints 'all five agree'"):
-        front.proof(ROOT)
+        front_page.proof(ROOT)
 
 
 def test_the_reference_has_every_part(tmp_path):

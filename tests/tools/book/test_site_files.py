@@ -4,8 +4,8 @@ import re
 from xml.etree import ElementTree
 
 from course_lib.pictures import in_the_dark
-from tools.book.moved import MOVED
 from tools.book.palette import colors
+from tools.book.redirects import MOVED
 from tools.book.site_files import write_site_files
 
 SITE = "https://ada.github.io/course/"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tools.book.walk import hours
+from tools.book.lesson_table import hours
 
 SOURCES = Path(__file__).resolve().parents[3] / "notebooks" / "sources"
 START = (SOURCES / "00_start_here.py").read_text("utf-8")

@@ -7,7 +7,7 @@ import nbformat.v4 as v4
 import pytest
 
 from course_lib.exercises import EXERCISES
-from tools.notebooks.discover import LESSONS, find_notebooks
+from tools.notebooks.lesson_files import LESSONS, find_notebooks
 from tools.notebooks.lesson_prose import counted_minutes, prose_faults
 from tools.notebooks.notebook_file import read_ipynb
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tools.notebooks.address import read_address
-from tools.notebooks.discover import find_notebooks
 from tools.notebooks.jupytext_pairs import sync
+from tools.notebooks.lesson_files import find_notebooks
 from tools.notebooks.lint import lint
 
 ROOT = Path(__file__).resolve().parents[3]

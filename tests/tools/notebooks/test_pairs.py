@@ -5,8 +5,8 @@ import os
 import pytest
 
 from course_grader import KERNELSPEC
-from tools.notebooks.discover import find_notebooks
 from tools.notebooks.jupytext_pairs import differences, sync
+from tools.notebooks.lesson_files import find_notebooks
 from tools.notebooks.lint import lint
 from tools.notebooks.notebook_file import read_ipynb, read_py
 

@@ -6,11 +6,11 @@ import shutil
 import nbformat
 import pytest
 
-from tools.notebooks.check import lesson_arguments, run_pytest
-from tools.notebooks.discover import Lesson, find_notebooks
+from tools.notebooks.lesson_files import Lesson, find_notebooks
 from tools.notebooks.lint import lint
 from tools.notebooks.nbval_hooks import SECOND_PASS
 from tools.notebooks.notebook_file import read_ipynb, read_py, write_ipynb
+from tools.notebooks.pytest_runs import lesson_arguments, run_pytest
 
 # --- faults that can be seen without running: (what is done to the notebook, what the check must say) ---
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from course_grader import KERNELSPEC
-from tools.notebooks.discover import find_notebooks
 from tools.notebooks.jupytext_pairs import sync
+from tools.notebooks.lesson_files import find_notebooks
 from tools.notebooks.notebook_file import LANGUAGE, read_ipynb
 from tools.notebooks.run import LessonFailed, run_lesson
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from course_grader import FOLDED
-from tools.notebooks.discover import find_notebooks
+from tools.notebooks.lesson_files import find_notebooks
 from tools.notebooks.notebook_file import read_ipynb
 
 ROOT = Path(__file__).resolve().parents[3]

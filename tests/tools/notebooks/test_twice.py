@@ -2,9 +2,9 @@
 
 from nbformat.v4 import new_output
 
-from tools.notebooks.check import lesson_arguments, run_pytest
-from tools.notebooks.discover import Lesson
+from tools.notebooks.lesson_files import Lesson
 from tools.notebooks.notebook_file import read_py, write_ipynb
+from tools.notebooks.pytest_runs import lesson_arguments, run_pytest
 
 COUNTS_ITS_PASSES = """\
 # %%

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from nbformat import v4
 
-from tools.notebooks import check
-from tools.notebooks.discover import Lesson
+from tools.notebooks import pytest_runs
+from tools.notebooks.lesson_files import Lesson
 from tools.versions import __main__ as command
 from tools.versions import colab
 
@@ -34,9 +34,9 @@ def test_a_notebook_runs_as_on_colab_and_every_planted_difference_is_found(tmp_p
     lesson = Lesson("00_one", tmp_path)
     lesson.ipynb.write_text(json.dumps(v4.new_notebook(cells=cells)), encoding="utf-8")
     command.write_kernel(tmp_path, Path(sys.executable), colab.LAUNCHER, {"PYTHONPATH": str(colab.STAND_IN)})
-    arguments = check.lesson_arguments([lesson], command.KERNEL, twice=False)
+    arguments = pytest_runs.lesson_arguments([lesson], command.KERNEL, twice=False)
     hooks = ["-p", "tools.notebooks.nbval_hooks", f"--rootdir={tmp_path}"]
-    run = check.run_pytest(ROOT, [*hooks, *arguments], environment=command.surroundings(tmp_path))
+    run = pytest_runs.run_pytest(ROOT, [*hooks, *arguments], environment=command.surroundings(tmp_path))
     failed = [run.files["00_one"].failures, run.files["00_one"].passed]
     assert failed == [["Cell 2", "Cell 3", "Cell 4"], 2], capfd.readouterr().out
 

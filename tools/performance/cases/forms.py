@@ -58,10 +58,10 @@ def build_forms(split: MultiHeadAttention, fused: MultiHeadAttention, x: Tensor)
     wrapper, module = split_to_wrapper(split), to_torch(split)
     hidden = to_torch_mask(causal_keep(x.shape[1], device=x.device))
     leaves = (x, *module.parameters())  # q, k and v are one matrix there, stacked
-    own = Case(TORCH, lambda: module(x, x, x, attn_mask=hidden)[0], leaves)
+    torch_case = Case(TORCH, lambda: module(x, x, x, attn_mask=hidden)[0], leaves)
     run_fused = partial(module, x, x, x, attn_mask=hidden, is_causal=True, need_weights=False)
     fast = Case(TORCH_FUSED, lambda: run_fused()[0], leaves)
-    return [Case(WRAPPER, lambda: wrapper(x), wrapper_leaves(wrapper, x)), *ours, own, fast], []
+    return [Case(WRAPPER, lambda: wrapper(x), wrapper_leaves(wrapper, x)), *ours, torch_case, fast], []
 
 
 def linears_and_sdpa(module: MultiHeadAttention | MultiQueryAttention, x: Tensor) -> Tensor:

@@ -29,15 +29,15 @@ def llama_forms(device: str, quick: bool) -> Iterator[Experiment]:
     batch_now, cached = (1, 32) if quick else (8, 2048)
     shape = {"d_model": d_model, "num_heads": num_heads, "num_kv_heads": num_kv_heads}
     for dtype in ("float32", "bfloat16"):
-        own = build_modules(d_model, num_heads, num_kv_heads, max(num_tokens, cached + 1), device, dtype)
-        theirs = convert_modules(own)
+        ours = build_modules(d_model, num_heads, num_kv_heads, max(num_tokens, cached + 1), device, dtype)
+        theirs = convert_modules(ours)
         left_out = [] if theirs else [MISSING]
         heads = f"width {d_model}, {num_heads} heads, {num_kv_heads} kv heads"
 
         (x,) = random_tensors(device, dtype, (batch, num_tokens, d_model))
         title = f"Llama's attention, prefill: batch {batch}, {num_tokens} tokens, {heads}"
         sizes = {"batch": batch, "num_tokens": num_tokens, **shape}
-        cases = with_fields(prefill_cases(own, theirs, x.requires_grad_()), **module_cost(own[EXPLICIT], x))
+        cases = with_fields(prefill_cases(ours, theirs, x.requires_grad_()), **module_cost(ours[EXPLICIT], x))
         yield Experiment(title, dtype, cases, sizes, FORWARD, left_out)
         yield Experiment(title, dtype, cases, sizes, BACKWARD, left_out)
 
@@ -45,8 +45,8 @@ def llama_forms(device: str, quick: bool) -> Iterator[Experiment]:
         keys, values = random_tensors(device, dtype, *[(batch_now, num_kv_heads, cached, d_model // num_heads)] * 2)
         title = f"Llama's attention, one decoding step: batch {batch_now}, {cached} tokens in the cache, {heads}"
         sizes = {"batch": batch_now, "num_tokens": 1, "key_len": cached, **shape}
-        cost = {"cache_bytes": keys.nbytes + values.nbytes, **module_cost(own[EXPLICIT], new, cached)}
-        cases = with_fields(decode_cases(own, theirs, new, keys, values), **cost)
+        cost = {"cache_bytes": keys.nbytes + values.nbytes, **module_cost(ours[EXPLICIT], new, cached)}
+        cases = with_fields(decode_cases(ours, theirs, new, keys, values), **cost)
         note = [] if left_out else ["transformers' DynamicCache copies all keys and values at each step; KVCache none."]
         yield Experiment(title, dtype, cases, sizes, FORWARD, left_out + note, cold=not quick)
 
@@ -59,21 +59,21 @@ def build_modules(
     return dict(zip((EXPLICIT, FUSED), with_both_kernels(build, device, dtype), strict=True))
 
 
-def convert_modules(own: dict[str, LlamaAttention]) -> dict[str, TheirAttention]:
+def convert_modules(ours: dict[str, LlamaAttention]) -> dict[str, TheirAttention]:
     """Convert to modules of transformers with the same weights; empty if the package is not installed."""
     try:
-        return {THEIRS_EAGER: own[EXPLICIT].to_transformers(), THEIRS_SDPA: own[FUSED].to_transformers()}
+        return {THEIRS_EAGER: ours[EXPLICIT].to_transformers(), THEIRS_SDPA: ours[FUSED].to_transformers()}
     except ImportError:
         return {}
 
 
-def prefill_cases(own: dict[str, LlamaAttention], theirs: dict[str, TheirAttention], x: Tensor) -> list[Case]:
+def prefill_cases(ours: dict[str, LlamaAttention], theirs: dict[str, TheirAttention], x: Tensor) -> list[Case]:
     """Build the cases in which all tokens are computed at once."""
     num_tokens = x.shape[1]
     positions = torch.arange(num_tokens, device=x.device)
     earlier = causal_keep(num_tokens, device=x.device)[None, None]  # (1, 1, q, k)
     added = torch.zeros(earlier.shape, device=x.device, dtype=x.dtype).masked_fill(~earlier, torch.finfo(x.dtype).min)
-    cases = [Case(name, lambda module=module: module(x), (x, *module.parameters())) for name, module in own.items()]
+    cases = [Case(name, lambda module=module: module(x), (x, *module.parameters())) for name, module in ours.items()]
     for name, module in theirs.items():
         mask = added if name == THEIRS_EAGER else None  # without a mask their sdpa is causal by itself
         cases.append(Case(name, call_theirs(module, x, positions, mask), (x, *module.parameters())))
@@ -81,13 +81,13 @@ def prefill_cases(own: dict[str, LlamaAttention], theirs: dict[str, TheirAttenti
 
 
 def decode_cases(
-    own: dict[str, LlamaAttention], theirs: dict[str, TheirAttention], x: Tensor, keys: Tensor, values: Tensor
+    ours: dict[str, LlamaAttention], theirs: dict[str, TheirAttention], x: Tensor, keys: Tensor, values: Tensor
 ) -> list[Case]:
     """Build the cases that compute one more token after keys and values in the cache."""
     batch, num_kv_heads, cached, head_dim = keys.shape
     positions = torch.tensor([cached], device=x.device)
     cases = []
-    for name, module in own.items():
+    for name, module in ours.items():
         cache = KVCache(batch, num_kv_heads, cached + 1, head_dim, dtype=x.dtype, device=x.device)
         cache.append(keys, values)
         cases.append(Case(name, decoding_step(module, x, cache, cached)))

@@ -16,7 +16,7 @@ from tools.performance.experiment import BACKWARD, FORWARD, Experiment, with_bot
 from .forms import linears_and_sdpa, merge, project
 
 BROADCAST, EXPLICIT, FUSED, FLOOR = "broadcast", "MQA, explicit", "MQA, fused", "linears + SDPA, enable_gqa"
-OWN_HEADS = "MHA with copies, explicit"
+MULTI_HEAD = "MHA with copies, explicit"
 NO_GRADIENTS = "Copies of shared weights have gradients of their own, so MHA has no row."
 
 
@@ -32,13 +32,13 @@ def multi_query_modules(device: str, quick: bool) -> Iterator[Experiment]:
         explicit, fused = with_both_kernels(build, device, dtype)
         cases = with_fields(build_modules(explicit, fused, x.requires_grad_()), **module_cost(explicit, x))
         yield Experiment(title, dtype, cases, sizes, FORWARD)
-        shared = [case for case in cases if case.name != OWN_HEADS]
+        shared = [case for case in cases if case.name != MULTI_HEAD]
         yield Experiment(title, dtype, shared, sizes, BACKWARD, [NO_GRADIENTS])
 
 
 def build_modules(explicit: MultiQueryAttention, fused: MultiQueryAttention, x: Tensor) -> list[Case]:
     """Build the same layer in five ways."""
-    every_head_its_own = multi_query_to_multi_head(explicit)
+    multi_head = multi_query_to_multi_head(explicit)
     keep = causal_keep(x.shape[1], device=x.device)
     leaves = (x, *explicit.parameters())
     return [
@@ -47,5 +47,5 @@ def build_modules(explicit: MultiQueryAttention, fused: MultiQueryAttention, x: 
         Case(EXPLICIT, lambda: explicit(x), leaves),
         Case(FUSED, lambda: fused(x), (x, *fused.parameters())),
         Case(FLOOR, lambda: linears_and_sdpa(explicit, x), leaves),
-        Case(OWN_HEADS, lambda: every_head_its_own(x)),
+        Case(MULTI_HEAD, lambda: multi_head(x)),
     ]

@@ -19,7 +19,7 @@ def recording(device: str, quick: bool) -> Iterator[Experiment]:
     x = dream_big(device=device).batch
     module = prepare(MultiHeadAttention(3, 4, num_heads=2), device, "float32")
 
-    def asked() -> Tensor:
+    def with_steps() -> Tensor:
         watched = record(module, x)
         _ = watched.steps
         return watched.output
@@ -32,7 +32,7 @@ def recording(device: str, quick: bool) -> Iterator[Experiment]:
     cases = [
         Case("the module alone", lambda: module(x)),
         Case("recorded", lambda: record(module, x).output),
-        Case("recorded, its steps asked for", asked),
+        Case("recorded, its steps asked for", with_steps),
         Case("recorded and drawn, two steps", drawn),
     ]
     sizes = {"batch": 1, "num_tokens": 6, "num_heads": 2, "head_dim": 2}

@@ -20,10 +20,10 @@ class Lesson:
     @property
     def label(self) -> str:
         """Return the name, with its folder unless it is a lesson: `exercises/01_exercises`."""
-        return f"{self.folder.name}/{self.name}" if self.is_made else self.name
+        return f"{self.folder.name}/{self.name}" if self.is_generated else self.name
 
     @property
-    def is_made(self) -> bool:
+    def is_generated(self) -> bool:
         """Whether it is made from the objects in course_lib/exercises, so that it has no `py`."""
         return self.folder.name in (EXERCISES, SOLUTIONS)
 
@@ -78,5 +78,5 @@ def _matches(lesson: Lesson, name: str) -> bool:
 
 
 def _in_folder(folder: Path) -> list[Lesson]:
-    found = {path.stem for path in (*folder.glob("*.ipynb"), *(folder / SOURCES).glob("*.py"))}
-    return sorted(Lesson(name, folder) for name in found if LESSON_NAME.fullmatch(name))
+    names = {path.stem for path in (*folder.glob("*.ipynb"), *(folder / SOURCES).glob("*.py"))}
+    return sorted(Lesson(name, folder) for name in names if LESSON_NAME.fullmatch(name))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .discover import CELL_TIMEOUT, EXERCISES, SOLUTIONS, Lesson
+from .lesson_files import CELL_TIMEOUT, EXERCISES, SOLUTIONS, Lesson
 
 
 @dataclass

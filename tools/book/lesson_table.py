@@ -25,8 +25,8 @@ class LessonRow:
     @property
     def exercise_minutes(self) -> int:
         """How long its exercises take; 0 without any."""
-        found = re.search(r"(\d+)&nbsp;min", self.exercises)
-        return int(found[1]) if found else 0
+        match = re.search(r"(\d+)&nbsp;min", self.exercises)
+        return int(match[1]) if match else 0
 
 
 def read_walk(root: Path) -> list[LessonRow]:

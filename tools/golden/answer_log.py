@@ -23,13 +23,13 @@ PASSING = (
     (re.compile(r"ipykernel_\d+"), "ipykernel"),
 )
 
-said: dict[str, list[Any]] = defaultdict(list)
+answers: dict[str, list[Any]] = defaultdict(list)
 asking: list[str] = []
 
 
-def plain(found: Any) -> Any:
+def plain(answer: Any) -> Any:
     """Return a report or verdict as plain data, without what differs from run to run."""
-    data = found.as_dict() if hasattr(found, "as_dict") else dict(vars(found))
+    data = answer.as_dict() if hasattr(answer, "as_dict") else dict(vars(answer))
     data.pop("version", None)
     text = json.dumps(data, default=str, sort_keys=True)
     for pattern, instead in PASSING:
@@ -45,12 +45,12 @@ def listen(ask: Callable[..., Any]) -> Callable[..., Any]:
         outermost, test = bool(asking) and not asking[1:], asking[0] if asking else ""
         asking.append(ask.__name__)
         try:
-            found = ask(*arguments, **options)
+            answer = ask(*arguments, **options)
         finally:
             asking.pop()
         if outermost:
-            said[test].append(plain(found))
-        return found
+            answers[test].append(plain(answer))
+        return answer
 
     return heard
 
@@ -74,7 +74,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was said in this process."""
+    """Write the answers that this process gave."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    text = json.dumps(said, sort_keys=True, indent=1)
+    text = json.dumps(answers, sort_keys=True, indent=1)
     Path(os.environ[FOLDER], f"{worker}.json").write_text(text, encoding="utf-8")

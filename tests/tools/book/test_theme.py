@@ -10,9 +10,9 @@ from course_lib.pictures import in_the_dark
 from course_lib.pictures.dark import contrast
 from tools.book.course_map import PARTS, as_list, course_map
 from tools.book.excerpts import FOLDER, write_articles
-from tools.book.lighten import lighten, only_used
+from tools.book.lesson_table import read_walk
 from tools.book.palette import colors, write_palette
-from tools.book.walk import read_walk
+from tools.book.unused_assets import lighten, only_used
 
 ROOT = Path(__file__).resolve().parents[3]
 CSS = (ROOT / "book" / "_static" / "book.css").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from course_lib.exercises import EXERCISES
 from tools.figures import the_wrong_view
 
 from .course_map import as_list, course_map
+from .lesson_table import length, read_walk, table
 from .lessons import read
 from .parts import fill
-from .walk import length, read_walk, table
 
 PICTURE, PORTRAIT = "the_wrong_view.svg", "the_wrong_view_portrait.svg"
 RECORDING = "recordings/wrong_view.html"  # three steps: view, transpose, and the view that scrambles
@@ -37,7 +37,9 @@ def proof(root: Path) -> str:
         printed = "".join(output.get("text", "") for output in cell.outputs)
         if PROOF_SAYS in printed:
             return f"```python\n{cell.source}\n```\n\n```text\n{printed.strip()}\n```\n"
-    raise ValueError(f"No cell of {PROOF_LESSON} prints {PROOF_SAYS!r}: name a different proof in tools/book/front.py.")
+    raise ValueError(
+        f"No cell of {PROOF_LESSON} prints {PROOF_SAYS!r}: name a different proof in tools/book/front_page.py."
+    )
 
 
 def doctor(root: Path) -> str:

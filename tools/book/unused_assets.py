@@ -44,13 +44,13 @@ class Icons:
         self._script = script
         self._known: dict[str, tuple[str, ...] | None] = {}
 
-    def draw(self, found: re.Match[str]) -> str:
+    def draw(self, match: re.Match[str]) -> str:
         """Return an icon's element as a drawing that has the element's classes and attributes.
 
         Raises:
             ValueError: The script holds no icon of that name.
         """
-        _, classes, others = found.groups()
+        _, classes, others = match.groups()
         names = [name.removeprefix("fa-") for name in classes.split() if name.startswith("fa-")]
         width, height, path = next((icon for name in names if (icon := self._find(name))), (None,) * 3)
         if path is None:
@@ -79,7 +79,7 @@ def only_used(css: str, used: set[str]) -> str:
         elif head.startswith("@"):
             kept.append(f"{head}{{{body}}}")
         else:
-            selectors = [one for one in _split(head) if _may_match(one, used)]
+            selectors = [selector for selector in _split(head) if _may_match(selector, used)]
             kept.append(f"{','.join(selectors)}{{{body}}}" if selectors else "")
     return "".join(kept)
 
@@ -99,17 +99,17 @@ def _rules(css: str) -> list[tuple[str, str | None]]:
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     rules: list[tuple[str, str | None]] = []
     start = depth = opened = 0
-    for found in re.finditer(r"""\"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|url\((?!["'])[^)]*\)|[{};]""", css):
-        sign = found[0]
+    for match in re.finditer(r"""\"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|url\((?!["'])[^)]*\)|[{};]""", css):
+        sign = match[0]
         if sign == "{":
             depth += 1
-            opened = found.start() if depth == 1 else opened
+            opened = match.start() if depth == 1 else opened
         elif sign == "}":
             depth -= 1
             if depth == 0:
-                rules.append((css[start:opened].strip(), css[opened + 1 : found.start()]))
-                start = found.end()
+                rules.append((css[start:opened].strip(), css[opened + 1 : match.start()]))
+                start = match.end()
         elif sign == ";" and depth == 0:
-            rules.append((css[start : found.end()].strip(), None))
-            start = found.end()
+            rules.append((css[start : match.end()].strip(), None))
+            start = match.end()
     return rules

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.book.moved import MOVED, write_moved
+from tools.book.redirects import MOVED, write_moved
 
 
 def test_each_old_address_opens_the_new_one(tmp_path):

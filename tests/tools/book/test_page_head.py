@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from docutils.core import publish_doctree
 
-from tools.book.head import LONGEST, description_of, head_of, shorten
+from tools.book.page_head import LONGEST, description_of, head_of, shorten
 from tools.book.preview import PREVIEWS
 
 SITE = "https://ada.github.io/course/"
