@@ -81,7 +81,7 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
             never gives a mark.
 
     Returns:
-        The result, with a mark for each exercise of the release, whatever was submitted.
+        The result, with a mark for each exercise of the release, whatever was file.
 
     Raises:
         NoSandbox: Students' code cannot be isolated here.
@@ -102,12 +102,8 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         remarks.append(f"Not read, because only notebooks (.ipynb) are: {', '.join(task.unread)}.")
     absent = _absent_lessons(task, names)
     remarks += [f"The notebook of lesson {lesson} was not handed in." for lesson in absent]
-    foreign = [
-        submitted
-        for submitted in task.notebooks
-        if submitted.notebook and not submitted.notebook.exercises.intersection(names)
-    ]
-    if others := [submitted.name for submitted in foreign if not any(map(submitted.answers, names))]:
+    foreign = [file for file in task.notebooks if file.notebook and not file.notebook.exercises.intersection(names)]
+    if others := [file.name for file in foreign if not any(map(file.answers, names))]:
         remarks.append(f"No exercise of {task.release.name} is in {', '.join(others)}.")
     marks = [
         _mark(exercise, verdicts.get(exercise.name), selection.late.get(exercise.name, False), task, absent)
@@ -119,7 +115,7 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
     passed = {name: notebook for name, notebook in selection.notebook_of.items() if verdicts[name].passed}
     flags = {
         "a file can't be read": any(not isinstance(remark, OwnTimestamp) for remark in task.remarks)
-        or any(not submitted.notebook for submitted in task.notebooks),
+        or any(not file.notebook for file in task.notebooks),
         "it has a timestamp.txt of its own": any(isinstance(remark, OwnTimestamp) for remark in task.remarks),
         "only other weeks' notebooks": others and not used,
         "cells were left out": any(notebook in judged.left_out or used[notebook].remarks for notebook in used),
@@ -197,13 +193,8 @@ def _is_unwritten(verdict: Verdict, notebook: Notebook) -> bool:
 def ungraded(task: GradingTask, reason: str) -> StudentResult:
     """Return a result in which every exercise needs the teacher's review, until a later run succeeds."""
     marks = tuple(
-        Mark(
-            Verdict(NEEDS_REVIEW, reason, lesson=exercise.lesson, name=exercise.name),
-            exercise.title,
-            0.0,
-            exercise.points,
-        )
-        for exercise in task.release.exercises
+        Mark(Verdict(NEEDS_REVIEW, reason, lesson=each.lesson, name=each.name), each.title, 0.0, each.points)
+        for each in task.release.exercises
     )
     return StudentResult(task.student, marks, (*task.remarks, reason), digest=task.digest, provisional=True)
 
@@ -240,29 +231,25 @@ def _command_remark(label: str, remark: str) -> str:
 
 def _absent_lessons(task: GradingTask, names: list[str]) -> list[str]:
     """List the lessons of the release of which no notebook was handed in, if something readable was."""
-    readable = [submitted for submitted in task.notebooks if submitted.notebook]
-    answered = {
-        EXERCISES[name].lesson for submitted in readable if submitted.notebook for name in submitted.notebook.exercises
-    }
+    readable = [file for file in task.notebooks if file.notebook]
+    answered = {EXERCISES[name].lesson for file in readable if file.notebook for name in file.notebook.exercises}
     lessons = sorted({EXERCISES[name].lesson for name in names} - answered)
-    return [
-        lesson for lesson in lessons if readable and not any(submitted.is_of(lesson) for submitted in task.notebooks)
-    ]
+    return [lesson for lesson in lessons if readable and not any(file.is_of(lesson) for file in task.notebooks)]
 
 
 def _mark(
     exercise: ReleasedExercise, verdict: Verdict | None, late: bool, task: GradingTask, absent: list[str]
 ) -> Mark:
     if verdict is None:
-        of_lesson = [submitted for submitted in task.notebooks if submitted.is_of(exercise.lesson)]
-        readable = [submitted.notebook for submitted in of_lesson or task.notebooks if submitted.notebook]
+        of_lesson = [file for file in task.notebooks if file.is_of(exercise.lesson)]
+        readable = [file.notebook for file in of_lesson or task.notebooks if file.notebook]
         state = UNREADABLE if task.notebooks or task.remarks else MISSING
         verdict = Verdict(state, "Nothing that could be read was handed in.")
         if exercise.lesson in absent:
             verdict = Verdict(MISSING, "Its notebook was not handed in.")
         elif readable:
             verdict = not_passed(explain_missing(readable[-1], exercise.name))
-        elif any(submitted.notebook for submitted in task.notebooks):
+        elif any(file.notebook for file in task.notebooks):
             verdict = Verdict(UNREADABLE, "Its notebook can't be read.")
         verdict = verdict.of(exercise.name, exercise.lesson)
     points = exercise.points * (task.policy.late_factor if late else 1.0) if verdict.passed else 0.0

@@ -49,10 +49,8 @@ class Alike:
         for students in self._students.values():
             for student in students if len(students) > 1 else ():
                 others[student] |= students - {student}
-        return {
-            student: f"the same hand-in as {first_of(sorted(names), 3, len(names))}"
-            for student, names in others.items()
-        }
+        shown = {student: first_of(sorted(names), 3, len(names)) for student, names in others.items()}
+        return {student: f"the same hand-in as {names}" for student, names in shown.items()}
 
 
 def _is_enough(answers: Collection[str]) -> bool:

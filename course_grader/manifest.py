@@ -61,9 +61,7 @@ def released_exercises(lessons: Iterable[str]) -> tuple[ReleasedExercise, ...]:
 
     chosen = set(lessons)
     exercises = [exercise for exercise in EXERCISES.values() if exercise.lesson in chosen]
-    return tuple(
-        ReleasedExercise(exercise.name, exercise.lesson, exercise.title, exercise.difficulty) for exercise in exercises
-    )
+    return tuple(ReleasedExercise(each.name, each.lesson, each.title, each.difficulty) for each in exercises)
 
 
 def find_manifest(release: str, submissions: Path) -> Path:

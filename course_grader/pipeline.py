@@ -88,7 +88,7 @@ def grade_release(
     def tasks() -> Iterator[GradingTask]:
         for submission in handed_in:
             task = prepare_task(submission, release, policy, config, store.secret(), due_of.get(submission.student))
-            alike.add(task.student, [submitted.notebook for submitted in task.notebooks if submitted.notebook], names)
+            alike.add(task.student, [file.notebook for file in task.notebooks if file.notebook], names)
             repeat = again is not None and (not again or task.student in again)
             stored = None if repeat else store.read(task.student, task.digest)
             if stored is None:
@@ -104,9 +104,8 @@ def grade_release(
     for student in same:
         results[student] = replace(results[student], flags=(*results[student].flags, same[student]))
     replies = {submission.student: submission.reply for submission in handed_in if submission.reply}
-    return _write_all(
-        [results[submission.student] for submission in handed_in], release, out, roster, replies, notes, say
-    )
+    ordered = [results[submission.student] for submission in handed_in]
+    return _write_all(ordered, release, out, roster, replies, notes, say)
 
 
 def _checked(
@@ -215,9 +214,7 @@ def prepare_task(
         notebooks.append(
             SubmittedNotebook(file.name, file.submitted_at, file.marked_late and personal_due is None, notebook, reason)
         )
-    about = [
-        (submitted.name, submitted.submitted_at, submitted.marked_late, submitted.reason) for submitted in notebooks
-    ]
+    about = [(each.name, each.submitted_at, each.marked_late, each.reason) for each in notebooks]
     identity = [submission.student, submission.remarks, submission.unread, about, checksums, release.as_dict()]
     identity += [policy.due, policy.late_factor, asdict(config.limits), config.image, config.unsafe]
     identity += [config.course, course_checksum()]

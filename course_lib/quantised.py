@@ -60,11 +60,8 @@ def _is_quantised(kept: Tensor) -> bool:
 
 def _plain(name: str, layer: nn.Module) -> nn.Linear:
     kept = [*layer.parameters(), *layer.buffers()]
-    declared = [
-        width
-        for attribute in ("in_features", "infeatures")
-        if isinstance(width := getattr(layer, attribute, None), int)
-    ]
+    declared = [getattr(layer, name, None) for name in ("in_features", "infeatures")]
+    declared = [width for width in declared if isinstance(width, int)]
     widths = declared or sorted({size for tensor in kept if tensor.dim() == 2 for size in tensor.shape}, reverse=True)
     device = next((tensor.device for tensor in kept), torch.device("cpu"))
     failures: list[Exception] = []

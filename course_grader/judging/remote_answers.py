@@ -96,8 +96,7 @@ class RemoteModule:
         if self._session is not self._notebook.session:
             raise LearnerError({"kind": "this", "message": "its process ended before"})
         requests = [
-            {"weights": dict(call.weights), "inputs": list(call.inputs), "options": dict(call.options)}
-            for call in asked
+            {"weights": dict(run.weights), "inputs": list(run.inputs), "options": dict(run.options)} for run in asked
         ]
         return map(_ran, self._notebook.ask_all([("run", {"module": self._number, **request}) for request in requests]))
 
@@ -121,11 +120,7 @@ def _ran(message: Mapping[str, Any]) -> Ran:
     gradients = message.get("gradients")
     if not isinstance(gradients, dict):
         raise _invalid()
-    sound = {
-        name: gradient if isinstance(gradient, Tensor) else None
-        for name, gradient in gradients.items()
-        if isinstance(name, str)
-    }
+    sound = {name: g if isinstance(g, Tensor) else None for name, g in gradients.items() if isinstance(name, str)}
     changed, made = _indices(message.get("changed")), safe_texts(message.get("made"))
     return Ran(plain_result(message.get("result")), changed, sound, made)
 

@@ -23,20 +23,16 @@ def with_solutions(
         wrong: The other exercises whose answers are wrong; all are replaced, because those that it calls may call more.
         left_out: The numbers of cells that are not run.
     """
-    cells_of_exercise = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
-    mentioned = {used for cell in cells_of_exercise for used in _names(cell.plain[0])}
-    called = tuple(dependency for dependency in wrong if dependency in mentioned)
-    without_cell = [dependency for dependency in wrong if not any(_holds(cell, dependency) for cell in notebook.cells)]
+    mine = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
+    mentioned = {used for cell in mine for used in _names(cell.plain[0])}
+    called = tuple(other for other in wrong if other in mentioned)
+    without_cell = [other for other in wrong if not any(_holds(cell, other) for cell in notebook.cells)]
     cells: list[tuple[int, str]] = []
     for cell in notebook.cells:
-        replaced = [dependency for dependency in wrong if _holds(cell, dependency)] + (
-            without_cell if cell in cells_of_exercise else []
-        )
+        replaced = [other for other in wrong if _holds(cell, other)] + (without_cell if cell in mine else [])
         if cell.number not in left_out:
             cells.append((cell.number, cell.plain[0]))
-        cells += [
-            (FIRST_NUMBER + len(cells), inspect.getsource(EXERCISES[dependency].solution)) for dependency in replaced
-        ]
+        cells += [(FIRST_NUMBER + len(cells), inspect.getsource(EXERCISES[other].solution)) for other in replaced]
     return called, cells
 
 

@@ -100,10 +100,8 @@ def count_mistakes(results: Sequence[StudentResult], release: Release) -> list[M
             exercises.setdefault(mistake, set()).add(exercise)
     names = [exercise.name for exercise in release.exercises]
     return [
-        MistakeCount(
-            CATALOGUE[mistake_id], students[mistake_id], tuple(name for name in names if name in exercises[mistake_id])
-        )
-        for mistake_id in sorted(students, key=lambda mistake: (-students[mistake], mistake))
+        MistakeCount(CATALOGUE[id_], students[id_], tuple(name for name in names if name in exercises[id_]))
+        for id_ in sorted(students, key=lambda mistake: (-students[mistake], mistake))
     ]
 
 

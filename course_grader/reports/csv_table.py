@@ -59,9 +59,8 @@ def read_course_table(path: Path, header: Sequence[str], more: Sequence[str] = (
     names = [name.strip().lower() for name in columns]
     if names[: len(header)] != list(header):
         raise ValueError(f"{path} has the header {','.join(columns)}: it has to be {','.join(header)}.")
-    return [
-        [row[names.index(column)].strip() if column in names else "" for column in (*header, *more)] for row in rows
-    ]
+    indices = [names.index(column) if column in names else None for column in (*header, *more)]
+    return [["" if index is None else row[index].strip() for index in indices] for row in rows]
 
 
 def _decoded(content: bytes) -> str:

@@ -59,12 +59,8 @@ def _with_roster(results: Sequence[StudentResult], release: Release, roster: Ros
     matched, sentences = match_students(results, roster)
     points_column = roster.points_column
     columns = roster.identifying_columns
-    table = [
-        [
-            *(roster.header[column] for column in columns),
-            release.name if points_column is None else roster.header[points_column],
-        ]
-    ]
+    title = release.name if points_column is None else roster.header[points_column]
+    table = [[*(roster.header[column] for column in columns), title]]
     possible = number(sum(exercise.points for exercise in release.exercises))
     if points_column is not None:
         in_canvas = {roster.rows[row][points_column].strip() for row in roster.about_points}

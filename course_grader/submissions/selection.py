@@ -86,12 +86,12 @@ def select_notebooks(
     ordered = sorted(submitted, key=_order)
     chosen: dict[str, SubmittedNotebook] = {}
     skipped: dict[tuple[SubmittedNotebook, SubmittedNotebook], list[str]] = {}
-    remarks = [remark for submitted in ordered for remark in _reading_remarks(submitted, release)]
+    remarks = [remark for file in ordered for remark in _reading_remarks(file, release)]
     for name in names:
-        having = [submitted for submitted in ordered if submitted.notebook and name in submitted.notebook.exercises]
-        answering = [submitted for submitted in having if submitted.answers(name)] or having
-        written = [submitted for submitted in having if (name, id(submitted.notebook)) not in blank]
-        candidates = [submitted for submitted in written if submitted in answering] or written or answering
+        having = [file for file in ordered if file.notebook and name in file.notebook.exercises]
+        answering = [file for file in having if file.answers(name)] or having
+        written = [file for file in having if (name, id(file.notebook)) not in blank]
+        candidates = [file for file in written if file in answering] or written or answering
         if not candidates:
             continue
         chosen[name], first = _last(candidates, due), _last(answering, due)
@@ -104,36 +104,36 @@ def select_notebooks(
         f"{_local_time(used.submitted_at)} counts."
         for (first, used), empty in skipped.items()
     ]
-    used = [submitted for submitted in ordered if submitted in chosen.values()]
-    remarks += [_lateness_remark(submitted, due) for submitted in used if _is_late(submitted, due)]
+    used = [file for file in ordered if file in chosen.values()]
+    remarks += [_lateness_remark(file, due) for file in used if _is_late(file, due)]
     return Selection(
-        {name: submitted.notebook for name, submitted in chosen.items() if submitted.notebook},
-        {name: _is_late(submitted, due) for name, submitted in chosen.items()},
+        {name: file.notebook for name, file in chosen.items() if file.notebook},
+        {name: _is_late(file, due) for name, file in chosen.items()},
         tuple(dict.fromkeys(remarks)),  # the exercises of one notebook share their remarks
-        max((handed_in.submitted_at for handed_in in used or submitted), default=None),
+        max((each.submitted_at for each in used or submitted), default=None),
     )
 
 
 def _last(candidates: Sequence[SubmittedNotebook], due: float | None) -> SubmittedNotebook:
-    return ([submitted for submitted in candidates if not _is_late(submitted, due)] or candidates)[-1]
+    return ([file for file in candidates if not _is_late(file, due)] or candidates)[-1]
 
 
-def _order(submitted: SubmittedNotebook) -> tuple[float, str, int, str]:
-    return (submitted.submitted_at, *original_and_copy(submitted.name), submitted.name)  # copy 10 comes after copy 2
+def _order(file: SubmittedNotebook) -> tuple[float, str, int, str]:
+    return (file.submitted_at, *original_and_copy(file.name), file.name)  # copy 10 comes after copy 2
 
 
-def _is_late(submitted: SubmittedNotebook, due: float | None) -> bool:
-    return submitted.marked_late or (due is not None and submitted.submitted_at > due)
+def _is_late(file: SubmittedNotebook, due: float | None) -> bool:
+    return file.marked_late or (due is not None and file.submitted_at > due)
 
 
-def _reading_remarks(submitted: SubmittedNotebook, release: str | None) -> list[str]:
-    if submitted.notebook is None:
-        return [f"{submitted.name} can't be read. {submitted.reason}"]
-    remarks = [f"{submitted.name}: {remark}" for remark in submitted.notebook.remarks]
-    claimed = submitted.notebook.stamp.get("release")
+def _reading_remarks(file: SubmittedNotebook, release: str | None) -> list[str]:
+    if file.notebook is None:
+        return [f"{file.name} can't be read. {file.reason}"]
+    remarks = [f"{file.name}: {remark}" for remark in file.notebook.remarks]
+    claimed = file.notebook.stamp.get("release")
     if release and claimed and claimed != release:
-        version = submitted.notebook.stamp.get("version", "unknown")
-        remarks.append(f"{submitted.name} says that it belongs to {claimed}, version {version}; this is {release}.")
+        version = file.notebook.stamp.get("version", "unknown")
+        remarks.append(f"{file.name} says that it belongs to {claimed}, version {version}; this is {release}.")
     return remarks
 
 
@@ -141,24 +141,22 @@ def _repetition_remark(
     name: str, winner: SubmittedNotebook, candidates: list[SubmittedNotebook], due: float | None
 ) -> str:
     rule = ", the last in time" if _is_late(candidates[-1], due) and not _is_late(winner, due) else ""
-    originals = {original_and_copy(submitted.name)[0] for submitted in candidates}
+    originals = {original_and_copy(file.name)[0] for file in candidates}
     moment = _local_time(winner.submitted_at)
     if len(originals) == 1:
         times = "twice" if len(candidates) == 2 else f"{len(candidates)} times"
-        which = winner.name if len({submitted.name for submitted in candidates}) == len(candidates) else "the one"
-        if len({(submitted.name, submitted.submitted_at) for submitted in candidates}) < len(
-            candidates
-        ):  # twice in one zip
+        which = winner.name if len({file.name for file in candidates}) == len(candidates) else "the one"
+        if len({(file.name, file.submitted_at) for file in candidates}) < len(candidates):  # twice in one zip
             which, moment = "the last of them,", f"{moment},"
         return f"{originals.pop()} was handed in {times}: {which} from {moment} counts{rule}."
     return f"`{name}` is in {len(candidates)} notebooks: the one in {winner.name} from {moment} counts{rule}."
 
 
-def _lateness_remark(submitted: SubmittedNotebook, due: float | None) -> str:
-    if due is None or submitted.submitted_at <= due:
-        return f"{submitted.name} is late: Canvas marked it so."
-    moment = _local_time(submitted.submitted_at)
-    return f"{submitted.name} is late: it was handed in at {moment} and due at {_local_time(due)}."
+def _lateness_remark(file: SubmittedNotebook, due: float | None) -> str:
+    if due is None or file.submitted_at <= due:
+        return f"{file.name} is late: Canvas marked it so."
+    moment = _local_time(file.submitted_at)
+    return f"{file.name} is late: it was handed in at {moment} and due at {_local_time(due)}."
 
 
 def _local_time(seconds: float) -> str:

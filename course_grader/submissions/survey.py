@@ -23,12 +23,8 @@ MAX_NAMES = 100  # of students' files in one sentence; exercises.csv has all
 
 def survey(folder: Path, submissions: Sequence[Submission]) -> list[str]:
     """Return sentences on what `find_submissions` found in a folder; none if nothing is odd."""
-    return [
-        *_unread(folder, submissions),
-        *_identical_times(submissions),
-        *_names_of_others(submissions),
-        *_similar_names(submissions),
-    ]
+    checks = (_identical_times, _names_of_others, _similar_names)
+    return [*_unread(folder, submissions), *(sentence for check in checks for sentence in check(submissions))]
 
 
 def _unread(folder: Path, submissions: Sequence[Submission]) -> list[str]:
@@ -91,14 +87,11 @@ def _similar_names(submissions: Sequence[Submission]) -> list[str]:
     """Tell whose hand-ins were taken together although their names differ, and ask about whose were not."""
     alike: defaultdict[str, list[str]] = defaultdict(list)  # the letters of a name -> names
     for submission in submissions:
-        alike[re.sub(r"^\d\d_exercises|\(\d+\)|[\W_]", "", submission.student.lower())] += [submission.student] * (
-            not submission.reply
-        )
+        letters = re.sub(r"^\d\d_exercises|\(\d+\)|[\W_]", "", submission.student.lower())
+        alike[letters] += [submission.student] * (not submission.reply)
     groups = {
         "Graded as one student; if it is two, change a name": [submission.spellings for submission in submissions],
         "Graded apart, and may be one student; if so, give both one name": [alike[key] for key in alike if key],
     }
-    shown = {
-        what: [" and ".join(map(repr, group)) for group in names if len(group) > 1] for what, names in groups.items()
-    }
+    shown = {what: [" and ".join(map(repr, some)) for some in names if len(some) > 1] for what, names in groups.items()}
     return [f"{what}: {first_of(names, MAX_NAMES, len(names))}." for what, names in shown.items() if names]

@@ -194,9 +194,8 @@ class LlamaAttention(RotaryAttention):
                 kernel=kernel,
             )
         converted.to_empty(device=weight.device).to(weight.dtype)
-        converted.load_state_dict(
-            {name.replace("o_proj", "out_proj"): value for name, value in module.state_dict().items()}
-        )
+        weights = module.state_dict().items()
+        converted.load_state_dict({name.replace("o_proj", "out_proj"): value for name, value in weights})
         return converted.requires_grad_(weight.requires_grad).train(module.training)
 
     def to_transformers(self) -> TransformersLlamaAttention:

@@ -16,12 +16,11 @@ from .examination import (
     add_targets,
     examine,
     input_of,
-    open_typed,
-    open_typed_setup,
     quietly,
+    say,
     with_guessed_call,
 )
-from .target import Heads, Opened, Target, evaluate, open_target, part_to_take, split
+from .target import Heads, Opened, Target, evaluate, open_setup, open_target, part_to_take, split
 
 EXAMPLES = """\
 examples:
@@ -69,8 +68,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    heads = (args.num_heads, args.num_kv_heads)
-    target, opened = open_typed(typed, args, notes, (args.x, args.keep, args.context), heads)
+    target, names, heads = split(typed), (args.x, args.keep, args.context), (args.num_heads, args.num_kv_heads)
+    say(args, [f"running {target.name} of {target.source} (importing a file runs it)"])
+    opened = open_target(target, args.args, args.call, args.device, names, heads)
+    say(args, opened.notes, notes)
     with quietly(args, notes):
         return _report_of_opened(target, opened, args, notes)
 
@@ -106,7 +107,9 @@ def _check_call(opened: Opened, args: argparse.Namespace, *inputs: Any) -> None:
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    opened, x, options = open_typed_setup(file, args, notes)
+    say(args, [f"running build() of {file}"])
+    opened, x, options = open_setup(file, args.device)
+    say(args, opened.notes, notes)
     with quietly(args, notes):
         return _diagnosed(opened, x, options)
 

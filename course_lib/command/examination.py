@@ -15,21 +15,7 @@ from typing import Any
 from .clone import CourseError
 from .parallel import in_processes, with_progress
 from .results import Result, as_json, github_lines, overall, sarif
-from .target import (
-    ANY,
-    Heads,
-    Opened,
-    Target,
-    evaluate,
-    guess_call,
-    open_setup,
-    open_target,
-    runs,
-    shape_with_width_first,
-    split,
-    why_not,
-    width_of,
-)
+from .target import ANY, Opened, evaluate, guess_call, runs, shape_with_width_first, why_not, width_of
 
 Report = Callable[[str, argparse.Namespace, list[str]], Any]
 
@@ -171,25 +157,6 @@ def say(args: argparse.Namespace, sentences: Iterable[str], notes: list[str] | N
         print(f"{args.prog}: {note}", file=sys.stderr)
         if notes is not None:
             notes.append(note)
-
-
-def open_typed(
-    typed: str, args: argparse.Namespace, notes: list[str], names: tuple[str | None, ...], heads: Heads = (None, None)
-) -> tuple[Target, Opened]:
-    """Open a target as it was typed, and say what is run and what was guessed for it."""
-    target = split(typed)
-    say(args, [f"running {target.name} of {target.source} (importing a file runs it)"])
-    opened = open_target(target, args.args, args.call, args.device, names, heads)
-    say(args, opened.notes, notes)
-    return target, opened
-
-
-def open_typed_setup(file: str, args: argparse.Namespace, notes: list[str]) -> tuple[Opened, Any, dict[str, Any]]:
-    """Return the code, x and options of a set-up file, and say what is run."""
-    say(args, [f"running build() of {file}"])
-    opened, x, options = open_setup(file, args.device)
-    say(args, opened.notes, notes)
-    return opened, x, options
 
 
 def input_of(opened: Opened, name: str, args: argparse.Namespace, notes: list[str] | None = None) -> Any:

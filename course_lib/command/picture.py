@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from .clone import CourseError
-from .examination import add_sizes, add_targets, input_of, open_typed, open_typed_setup, with_guessed_call
-from .target import Opened
+from .examination import add_sizes, add_targets, input_of, say, with_guessed_call
+from .target import Opened, open_setup, open_target, split
 
 EXAMPLES = """\
 examples:
@@ -90,8 +90,12 @@ def _run(code: Any, call: Any, x: Any) -> tuple[Any, Exception | None]:
 
 def _opened(args: argparse.Namespace, notes: list[str]) -> tuple[Opened, Any, str]:
     if args.setup:
-        opened, x, _ = open_typed_setup(args.setup[0], args, notes)
+        say(args, [f"running build() of {args.setup[0]}"])
+        opened, x, _ = open_setup(args.setup[0], args.device)
         return opened, x, Path(args.setup[0]).stem
-    target, opened = open_typed(args.targets[0], args, notes, (args.x,))
+    target = split(args.targets[0])
+    say(args, [f"running {target.name} of {target.source} (importing a file runs it)"])
+    opened = open_target(target, args.args, args.call, args.device, names=(args.x,))
+    say(args, opened.notes, notes)
     x = input_of(opened, target.name, args)
     return (opened if opened.call else with_guessed_call(opened, x, args, notes)), x, target.name

@@ -9,19 +9,9 @@ import sys
 from typing import Any
 
 from .clone import CourseError
-from .examination import (
-    add_meant,
-    add_output,
-    add_sizes,
-    add_targets,
-    examine,
-    open_typed,
-    open_typed_setup,
-    quietly,
-    sizes,
-)
+from .examination import add_meant, add_output, add_sizes, add_targets, examine, quietly, say, sizes
 from .parallel import TARGETS, cores
-from .target import Opened, evaluate
+from .target import Opened, evaluate, open_setup, open_target, split
 
 FAMILY = "transformers:"
 EXAMPLES = """\
@@ -67,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    opened, x, options = open_typed_setup(file, args, notes)
+    say(args, [f"running build() of {file}"])
+    opened, x, options = open_setup(file, args.device)
+    say(args, opened.notes, notes)
     if unknown := sorted(options.keys() - {"causal", "context", "make_cache", "scale", "window", "normalised"}):
         raise CourseError(
             f"build() of {file} gave {', '.join(unknown)}, and a scan takes call, causal, context, make_cache, "
@@ -100,7 +92,10 @@ def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) ->
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    target, opened = open_typed(typed, args, notes, (args.x, args.cache, args.context))
+    target = split(typed)
+    say(args, [f"running {target.name} of {target.source} (importing a file runs it)"])
+    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.cache, args.context))
+    say(args, opened.notes, notes)
     with quietly(args, notes):
         return _report_of_opened(target.name, opened, args, notes)
 

@@ -87,9 +87,7 @@ def compare(whole: Splittable, x: Tensor, mesh: DeviceMesh) -> tuple[list[str], 
         "cached decoding": close(decoded, expected),
     }
     held = {name.removesuffix(".weight"): local(parameter) for name, parameter in part.named_parameters()}
-    as_by_hand = all(
-        torch.equal(held_tensor, other) for held_tensor, other in zip(held.values(), by_hand.parameters(), strict=True)
-    )
+    as_by_hand = all(torch.equal(a, b) for a, b in zip(held.values(), by_hand.parameters(), strict=True))
     heads, kv_heads = assign_heads(device, num_devices, *count_heads(whole))
     facts = {
         "holds": ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in held.items()),

@@ -68,9 +68,8 @@ def launch(num_processes: int, *arguments: str, script: str = SCRIPT, timeout: f
     for line in lines:
         if line.startswith(REFUSED):
             raise ValueError(line.removeprefix(REFUSED))
-    failures = [
-        line for line in lines if re.search(r"Error\b|No module named", line) and "ChildFailedError" not in line
-    ]
+    failures = [line for line in lines if re.search(r"Error\b|No module named", line)]
+    failures = [line for line in failures if "ChildFailedError" not in line]
     raise RuntimeError(f"{num_processes} processes failed; the last error: {(failures or ['none was written'])[-1]}")
 
 

@@ -70,11 +70,8 @@ def fonts_for(characters: frozenset[str]) -> tuple[list[str], list[str]]:
     Return families of this machine, as few as possible in the order of FAMILIES, and the characters that none has.
     """
     usual = findfont(FontProperties(family=[USUAL]))
-    seen = sorted(
-        character
-        for character in characters - {EMOJI_STYLE}
-        if character.isprintable() and width_in_characters(character)
-    )
+    printable = filter(str.isprintable, characters - {EMOJI_STYLE})
+    seen = sorted(character for character in printable if width_in_characters(character))
     missing = _without_glyph(usual, seen)
     chosen: list[str] = []
     files = _files() if missing else {}

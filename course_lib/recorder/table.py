@@ -63,18 +63,8 @@ def _rows(step: Step, expanded: bool) -> list[tuple[str, ...]]:
     if not expanded or (step.part and step.part[0]):
         return [first]
     below = [
-        (
-            "",
-            f"- {aten_op.op}",
-            "",
-            str(aten_op.shape),
-            str(aten_op.stride),
-            _size(aten_op.nbytes),
-            aten_op.effect,
-            "",
-            "",
-        )
-        for aten_op in step.aten_ops
+        ("", f"- {aten.op}", "", str(aten.shape), str(aten.stride), _size(aten.nbytes), aten.effect, "", "")
+        for aten in step.aten_ops
     ]
     return [first, *below]
 

@@ -69,9 +69,8 @@ def written_by(
             numbers = torch.arange(mask.numel()).view(mask.shape)
             table = cells_by_element(result, inputs[of[id(mask)]])
             cells = inside.nonzero().flatten()
-            table[cells, numbers[tuple(coordinate[cells] for coordinate in coordinates[axis : axis + mask.dim()])]] = (
-                True
-            )
+            chosen = tuple(coordinate[cells] for coordinate in coordinates[axis : axis + mask.dim()])
+            table[cells, numbers[chosen]] = True
             tables[of[id(mask)]] = table
     for (_, index), table in zip(indices, _of_indices(indices, shape, coordinates), strict=True):
         if id(index) in of:  # and not a list in the key

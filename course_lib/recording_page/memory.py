@@ -41,11 +41,8 @@ class Memory:
 
         The indices are None if no number was overwritten since the tensor was made.
         """
-        later = [
-            written
-            for written in self._writes.get(storage_of(tensor.tensor), ())
-            if written.step_number > tensor.step_number
-        ]
+        writes = self._writes.get(storage_of(tensor.tensor), ())
+        later = [written for written in writes if written.step_number > tensor.step_number]
         if not later or len(tensor.stride) != len(tensor.shape):
             return [(tensor, None)]
         owned: list[tuple[ShownTensor, Tensor | None]] = []

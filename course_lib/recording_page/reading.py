@@ -27,9 +27,7 @@ class Reading:
         if lone is None or (table := tables[0]) is None:
             read = self._memory.trace(inputs, tables)
         else:
-            read = without_lone_scores(
-                result, lone, table, lambda tensor: self._memory.trace(inputs, [tensor]), self._past
-            )
+            read = without_lone_scores(result, lone, table, lambda t: self._memory.trace(inputs, [t]), self._past)
         self._past[result.key] = step.op, read
         if step.effect == "in-place":
             self._memory.note(result)

@@ -42,9 +42,8 @@ def scatter_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTenso
     src = arguments.get("src")
     if isinstance(src, Tensor):
         tables[of[id(src)]] |= _sources(result, src, places, tables[of[id(src)]], adds=adds)
-    tables[of[id(arguments["index"])]] |= _indices(
-        result, base, index, axis, numbers, tables[of[id(arguments["index"])]]
-    )
+    of_index = of[id(arguments["index"])]
+    tables[of_index] |= _indices(result, base, index, axis, numbers, tables[of_index])
     return [tables[i] for i in range(len(inputs))]
 
 

@@ -27,14 +27,9 @@ from .shown_tensor import ShownTensor
 from .softmax import softmax_sources
 
 RULES = (
-    softmax_sources,
-    fused_attention_sources,
-    elementwise_sources,
-    selection_sources,
-    scatter_sources,
-    movement_sources,
-    gradient_sources,
-)
+    softmax_sources, fused_attention_sources, elementwise_sources, selection_sources, scatter_sources,
+    movement_sources, gradient_sources,
+)  # fmt: skip
 
 
 def sources_of(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table]:

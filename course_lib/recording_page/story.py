@@ -71,9 +71,7 @@ def story_of(recording: Recording) -> Story:
             if id(tensor) not in shown:
                 shown[id(tensor)] = leaves.add(tensor, value, name, step.op)
         # Several results of one call read the same versions.
-        inputs = (
-            stages[-1].inputs if step.part and step.part[0] else [shown[id(tensor)] for tensor in step.call.tensors]
-        )
+        inputs = stages[-1].inputs if step.part and step.part[0] else [shown[key] for key in map(id, step.call.tensors)]
         result = _result(step, inputs, most)
         for tensor in (*inputs, result):
             tensor.writers = writers.get(storage_of(tensor.tensor), ())

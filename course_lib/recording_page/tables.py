@@ -47,9 +47,8 @@ def _table(
     body = []
     for row, first in enumerate(range(0, len(cells), columns)):
         label = escape(_row_name(tensor, cells[first], row, words))
-        body.append(
-            f"<tr><th scope=row>{label}{''.join(_cell(tensor, cell) for cell in cells[first : first + columns])}"
-        )
+        row_cells = "".join(_cell(tensor, cell) for cell in cells[first : first + columns])
+        body.append(f"<tr><th scope=row>{label}{row_cells}")
     hide = "" if caption else ' class="quiet"'
     head = f"<thead><tr><td class=corner>{corner}{head}"
     return f"<table{color}><caption{hide}>{text}</caption>{head}<tbody>{''.join(body)}</table>"
@@ -106,12 +105,9 @@ def _color(head: int | None) -> str:
 
 def memory(tensor: ShownTensor) -> str:
     """Return the slots of a tensor's memory in order, each with the number in it; nothing for a window."""
-    if (
-        not tensor.is_whole
-        or not tensor.indices
-        or tensor.values is None
-        or max(tensor.slots) - min(tensor.slots) >= MOST_SLOTS
-    ):
+    if not tensor.is_whole or not tensor.indices or tensor.values is None:
+        return ""
+    if max(tensor.slots) - min(tensor.slots) >= MOST_SLOTS:
         return ""
     owners = tensor.owners or [(None, None)] * len(tensor.slots)
     lying = {

@@ -105,9 +105,7 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
     examined = [layer for layer in encoder_report.attentions if not layer.missing and layer.name not in known]
     located = [layer for layer in examined if layer.where]
     if located:  # one without a module of its own may be the decoder's, of which causal=False is not true
-        examined = [
-            layer for layer in examined if layer in located or any(finding.mistake for finding in layer.findings)
-        ]
+        examined = [layer for layer in examined if layer in located or any(each.mistake for each in layer.findings)]
     has_encoder = any(name.rpartition(".")[2].startswith("enc") for name, _ in model.module.named_modules())
     if has_encoder and not examined:
         reasons = [layer.missing for layer in encoder_report.attentions if layer.missing]

@@ -194,9 +194,8 @@ class Trace:
     @cached_property
     def written_leaves(self) -> frozenset[int]:
         """The index of each value that no operation made and whose memory is written to."""
-        return frozenset(
-            value.number for value in self.values if value.made_by is None and value.storage in self.writers
-        )
+        leaves = (value for value in self.values if value.made_by is None)
+        return frozenset(leaf.number for leaf in leaves if leaf.storage in self.writers)
 
     @cached_property
     def never_skipped(self) -> set[int]:

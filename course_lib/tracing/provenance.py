@@ -177,11 +177,11 @@ def _computed(operation: Operation, labels: _Labels) -> list[Tensor]:
     is_constructor = name.endswith("_like") or name.startswith("new_")
     inputs = () if is_constructor or name in CONTRACTIONS or name in REDUCTIONS else operation.inputs
     chosen = labels.chosen.setdefault((name, *operation.frames[:1]), {})
-    combined = [(value, _combined(inputs, labels, value.tensor.shape, chosen)) for value in operation.outputs]
-    return [
-        _unlabelled(value) if labelling is None else _unlabelled(value).copy_(labelling)
-        for value, labelling in combined
-    ]
+    results = []
+    for value in operation.outputs:
+        combined = _combined(inputs, labels, value.tensor.shape, chosen)
+        results.append(_unlabelled(value) if combined is None else _unlabelled(value).copy_(combined))
+    return results
 
 
 def _combined(values: Iterable[Value], labels: _Labels, shape: torch.Size, chosen: Choices) -> Tensor | None:

@@ -66,9 +66,8 @@ def replay(
             output = operation.func(*args, **(map_instances(Value, tensor_now, kwargs) if kwargs else {}))
             results = [output] if isinstance(output, Tensor) else list(tensors_in(output))
             if not operation.inputs:  # the run may have had another default dtype
-                results = [
-                    result.to(value.tensor.dtype) for result, value in zip(results, operation.outputs, strict=True)
-                ]
+                dtypes = (value.tensor.dtype for value in operation.outputs)
+                results = [result.to(dtype) for result, dtype in zip(results, dtypes, strict=True)]
             if number in after and results:
                 results[0] = after[number](results[0])
             for value, tensor in zip(operation.outputs, results, strict=True):

@@ -107,10 +107,8 @@ def source_of(definition: CodeType | type | None) -> Source | None:
 
 def _code_of_a_method(cls: type) -> CodeType | None:
     """Return the code of one of the functions that a class defines, which knows the file."""
-    functions = (inspect.unwrap(value) for value in vars(cls).values() if inspect.isfunction(value))
-    return next(
-        (function.__code__ for function in functions if function.__qualname__.startswith(cls.__qualname__)), None
-    )
+    methods = (inspect.unwrap(value) for value in vars(cls).values() if inspect.isfunction(value))
+    return next((method.__code__ for method in methods if method.__qualname__.startswith(cls.__qualname__)), None)
 
 
 def _first_line(node: ast.stmt | Definition) -> int:

@@ -106,17 +106,13 @@ def _encode_object(value: Any, tensors: Writer, depth: int) -> dict[str, Any]:
 
     if isinstance(value, dict):
         pairs = value.items()
-        return {
-            "dict": [[_encode(key, tensors, depth + 1), _encode(value, tensors, depth + 1)] for key, value in pairs]
-        }
+        return {"dict": [[_encode(part, tensors, depth + 1) for part in pair] for pair in pairs]}
     if isinstance(value, from_source_class()):
         return {"made": [value.source, value.name, _encode(list(value.arguments), tensors, depth + 1)]}
     if isinstance(value, torch.nn.Module):
         parameters = value.state_dict().items()
         state = {
-            str(name): _encode_tensor(parameter, tensors)
-            for name, parameter in parameters
-            if isinstance(parameter, torch.Tensor)
+            str(name): _encode_tensor(part, tensors) for name, part in parameters if isinstance(part, torch.Tensor)
         }
         return {"module": [type(value).__name__[:100], state, _settings(value)]}
     return {"other": type(value).__name__[:100]}

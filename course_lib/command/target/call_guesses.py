@@ -24,17 +24,14 @@ def guessed_calls(code: Any, causal: bool, context: bool = False) -> Iterator[st
         return
     keys = "c" if context else "x"
     for mask in ("None", TRUE.format(keys) + ".tril()" * (causal and not context)):
-        names = [parameter.name for parameter in needed]
-        arguments = [keys if TENSOR.fullmatch(name) else mask if MASK.fullmatch(name) else "" for name in names]
-        if "" in arguments:
+        values = [keys if TENSOR.fullmatch(p.name) else mask if MASK.fullmatch(p.name) else "" for p in needed]
+        if "" in values:
             return
-        arguments[0] = "x" if arguments[0] == keys else arguments[0]
-        words = [
-            f"{parameter.name}={value}" if parameter.kind is parameter.KEYWORD_ONLY else value
-            for parameter, value in zip(needed, arguments, strict=True)
-        ]
+        values[0] = "x" if values[0] == keys else values[0]
+        names = [f"{p.name}=" * (p.kind is p.KEYWORD_ONLY) for p in needed]
+        words = [name + value for name, value in zip(names, values, strict=True)]
         yield f"lambda m, x{', c' * context}: m({', '.join(words)})"
-        if mask not in arguments:
+        if mask not in values:
             return
 
 

@@ -26,19 +26,13 @@ def needed(statements: list[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
     `table.append(1)` and `sys.path.append("..")` do.
     """
     known = {name for statement in statements if isinstance(statement, IMPORTS) for name in bound(statement)}
-    kept = {
-        at: statement
-        for at, statement in enumerate(statements)
-        if isinstance(statement, (*IMPORTS, *Definition.__args__))
-    }
-    wanted = set(names)
-    for statement in kept.values():
-        wanted |= _read_at_once(statement)
+    kept = {at for at, each in enumerate(statements) if isinstance(each, (*IMPORTS, *Definition.__args__))}
+    wanted = set(names).union(*(_read_at_once(statements[at]) for at in kept))
     read: set[int] = set()
     while True:
         fresh = [at for at, statement in enumerate(statements) if at not in read and _matters(statement, wanted, known)]
         if not fresh:
-            return [statements[at] for at in sorted({*kept, *read})]
+            return [statements[at] for at in sorted(kept | read)]
         for at in fresh:
             read.add(at)
             wanted |= loaded(statements[at])
@@ -101,9 +95,7 @@ def loaded(node: ast.AST) -> set[str]:
         return _in_all(ast.iter_child_nodes(node)) - variables | loaded(node.generators[0].iter)
     if isinstance(node, FUNCTIONS):
         body = node.body if isinstance(node.body, list) else [node.body]
-        around = [
-            child for child in ast.iter_child_nodes(node) if child not in body
-        ]  # decorators, defaults and annotations
+        around = [each for each in ast.iter_child_nodes(node) if each not in body]  # decorators, defaults, annotations
         return _in_all(around) | (_in_all(body) - _own_names(node, body))
     return _in_all(ast.iter_child_nodes(node))
 
@@ -114,9 +106,7 @@ def _in_all(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _own_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: list[Any]) -> set[str]:
     inside = [inner for each in body for inner in ast.walk(each)]
-    declared = {
-        name for statement in inside if isinstance(statement, (ast.Global, ast.Nonlocal)) for name in statement.names
-    }
+    declared = {name for node in inside if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
     arguments = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
     return arguments | {name for each in body for name in bound(each)} - declared
 

@@ -110,15 +110,8 @@ def _refuse(self: StandIn, *others: Any) -> Any:
 OPERATORS = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"]
 for _name in [
     *OPERATORS,
-    *(f"r{operator}" for operator in OPERATORS),
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "int",
-    "float",
-    "index",
-    "len",
+    *(f"r{name}" for name in OPERATORS),
+    *["lt", "le", "gt", "ge", "int", "float", "index", "len"],
 ]:
     setattr(StandIn, f"__{_name}__", _refuse)
 

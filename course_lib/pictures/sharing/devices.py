@@ -59,11 +59,9 @@ def draw_devices(
     """
     names = [f"device {device}" for device in range(len(parts))]
     module, *shards = copies = copies_of({"whole": whole, **dict(zip(names, parts, strict=True))}, x)
-    for module_copy in copies:
-        if module_copy.out_proj is None:
-            raise ValueError(
-                f"module {module_copy.name!r} has no out_proj, so outputs can't be added up: build it with one."
-            )
+    for part in copies:
+        if part.out_proj is None:
+            raise ValueError(f"module {part.name!r} has no out_proj, so outputs can't be added up: build it with one.")
     if not 1 <= len(parts) <= MOST_DEVICES or module.num_heads > MOST_HEADS:
         problem = f"{len(parts)} devices and {module.num_heads} heads can't be drawn"
         raise ValueError(f"{problem}: give 1 to {MOST_DEVICES} parts of a module with {MOST_HEADS} heads at most.")

@@ -47,9 +47,7 @@ class MatrixProduct:
         """Write an element of the result as a sum: 0.10 · 0.20 + 0.30 · 0.40 = 0.14."""
         pairs = zip(self.left[token].tolist(), self.right[:, column_index].tolist(), strict=True)
         factors = ([number_text(factor, decimals=True) for factor in pair] for pair in pairs)
-        terms = " + ".join(
-            f"{left} · ({right})" if right.startswith("-") else f"{left} · {right}" for left, right in factors
-        )
+        terms = " + ".join(f"{a} · ({b})" if b.startswith("-") else f"{a} · {b}" for a, b in factors)
         return minus(f"{terms} = {number_text(self.result[token, column_index].item(), decimals=True)}")
 
     def describe(self) -> str:

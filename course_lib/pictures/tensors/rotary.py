@@ -110,11 +110,8 @@ class RotaryScene:
         for pair, angles in enumerate(self.angles):
             first, second = self.elements[pair]
             rate = _step(angles).replace("°", "° per token")
-            lines = (
-                label(f"pair {pair}", BOLD),
-                label(f"elements {first} and {second}", SMALL_NOTE),
-                label(rate, SMALL_NOTE),
-            )
+            texts = f"elements {first} and {second}", rate
+            lines = label(f"pair {pair}", BOLD), *(label(text, SMALL_NOTE) for text in texts)
             name = column(lines, STYLE.tight)
             name.width = LABEL
             arrows = zip(self.arrows[pair].tolist(), self.rotated[pair].tolist(), angles.tolist(), strict=True)

@@ -85,9 +85,8 @@ def _caption(patterns: Sequence[Pattern]) -> str:
         total = "each row sums to 1."
     elif (full | empty).all():
         total = "each row sums to 1, or to 0 where a query sees nothing."
-    hatched = (
-        " Hatched cells are hidden: their weight is 0." if any(pattern.hidden.any() for pattern in patterns) else ""
-    )
+    hides = any(pattern.hidden.any() for pattern in patterns)
+    hatched = " Hatched cells are hidden: their weight is 0." if hides else ""
     return f"Rows are queries, columns are keys; {total}{hatched}"
 
 

@@ -121,9 +121,8 @@ class MaskScene:
         blind = ~self.looks.any(dim=-1)
         if not blind.any():
             return ""
-        first, second = (
-            "nan" if table[blind].isnan().all() else "zeros" for table in (self.by_function, self.by_module)
-        )
+        tables = self.by_function[blind], self.by_module[blind]
+        first, second = ("nan" if table.isnan().all() else "zeros" for table in tables)
         what = f"{first} from both" if first == second else f"{first} from the function, {second} from the module"
         return f"A token that sees nothing gets {what}. "
 
