@@ -1,4 +1,4 @@
-"""Show answers that nobody may have written: the course's own solutions, and one hand-in under several names.
+"""Flag answers that may not be the student's own: the course's solutions, and one hand-in under several names.
 
 What is found here is for the teacher to look at. It gives and takes no point, and no student's page says it.
 """
@@ -44,7 +44,7 @@ class Alike:
                     self._students["\0".join(written)].add(student)
 
     def flags(self) -> dict[str, str]:
-        """Map each student who is not the only one with some hand-in to a few words on it."""
+        """Map each student who shares a hand-in with others to a few words about it."""
         others: defaultdict[str, set[str]] = defaultdict(set)
         for students in self._students.values():
             for student in students if len(students) > 1 else ():

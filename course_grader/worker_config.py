@@ -58,7 +58,7 @@ def start_early(config: WorkerConfig, students: int) -> None:
 
 
 def worker_context() -> multiprocessing.context.ForkServerContext:
-    """Return what starts worker processes: they are forked from one that has imported torch, and has no threads."""
+    """Return the context for worker processes: forks of a process that has imported torch and has no threads."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["course_grader.worker"])
     return context

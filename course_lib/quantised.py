@@ -45,14 +45,14 @@ def quantisation_note(module: object) -> str:
 
 
 def _kind(layer: nn.Module) -> str:
-    """Return the name of a layer, or that of its weights where they have a type of their own."""
+    """Return the name of the layer, or of its weights' type if that is not a plain tensor."""
     weight = getattr(layer, "weight", None)
     named = isinstance(weight, Tensor) and type(weight) not in (Tensor, nn.Parameter)
     return type(weight).__name__ if named else layer._get_name()
 
 
 def _is_quantised(kept: Tensor) -> bool:
-    """Return whether a tensor is a matrix of a few bits, or one of a type of its own that can be dequantised."""
+    """Whether a tensor is a matrix of a few bits, or of a type that can be dequantised."""
     if kept.dim() > 1 and kept.dtype in FEW_BITS:
         return True
     return type(kept) not in (Tensor, nn.Parameter) and "dequantize" in vars(type(kept))

@@ -54,7 +54,7 @@ def row_of(operator: Operator) -> dict[str, Any]:
 
 
 def report_of(build: Callable[[], Decoder], causal: bool) -> Report:
-    """Run the doctor, which is told what the code ought to be: the number of heads, and what may be seen."""
+    """Run the doctor with what the code ought to be: its number of heads, and which tokens may be seen."""
     torch.manual_seed(0)
     module = build().eval()
     x = torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))

@@ -1,4 +1,4 @@
-"""From the measurements of both sides to one row: what each method says of the bug."""
+"""Turn the measurements of both sides into a row of the results: what each method says of the bug."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

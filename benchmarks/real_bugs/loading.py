@@ -47,7 +47,7 @@ def bare(*packages: str) -> None:
 
 
 def stand_in(name: str, **contents: Any) -> None:
-    """Put a module with these contents in the place of one that is not installed."""
+    """Install a stub with these attributes in place of a module that is not installed."""
     parts = name.split(".")
     for stop in range(1, len(parts) + 1):
         sys.modules.setdefault(".".join(parts[:stop]), ModuleType(".".join(parts[:stop])))

@@ -1,4 +1,4 @@
-"""One side of one case, measured: what the doctor says of it, and its outputs for the other methods."""
+"""Measure one side of a case: what the doctor says of it, and its outputs for the other methods."""
 
 import importlib.util
 import time
@@ -22,7 +22,7 @@ SCALES = ("norm", "scale")  # in the names of parameters that are near 1
 
 
 def measure(case: Case, source: Source) -> dict[str, Any]:
-    """Return plain data and arrays about the code of one side; for a process of its own."""
+    """Measure one side in this process, which must be fresh; return plain data and arrays."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.simplefilter("ignore")

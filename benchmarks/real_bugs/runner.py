@@ -1,4 +1,4 @@
-"""Fetch the code of cases, and measure each of its sides in a process of its own."""
+"""Fetch the code of cases, and measure each side in a separate process."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ def fetch(cases: Sequence[Case]) -> None:
 
 
 def measured(cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
-    """Measure each side in a process of its own, because two versions of a package don't fit into one."""
+    """Measure each side in a fresh process, because two versions of a package can't be imported into one."""
     method = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
     context = get_context(method)
     if method == "forkserver":
@@ -39,5 +39,5 @@ def measured(cases: Sequence[Case]) -> Iterator[dict[str, Any]]:
 
 
 def measured_side(case_id: str, source: Source) -> dict[str, Any]:
-    """Measure one side of the case with this id; for another process."""
+    """Measure one side of the case with this id; called in a worker process."""
     return measure(next(case for case in CASES if case.id == case_id), source)

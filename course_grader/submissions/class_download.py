@@ -11,7 +11,7 @@ from .visible_text import escape_hidden
 
 
 def platform_names(names: Iterable[str], student: str) -> dict[str, SubmissionName]:
-    """Find folders and hand-ins, at any depth, that Moodle or Canvas named for others than the student whose they are.
+    """Find folders and hand-ins, at any depth, that Moodle or Canvas named after other students.
 
     Of Canvas's, only notebooks and zips: a picture that a telephone names by date and time looks the same.
     """
@@ -28,7 +28,7 @@ def platform_names(names: Iterable[str], student: str) -> dict[str, SubmissionNa
 def refuse_class_download(
     path: Path, collector: FileCollector, holder: SubmissionName, alone: bool, beside_download: bool
 ) -> None:
-    """Raise ValueError where one student's files have names of two others, as Moodle or Canvas give them, at any depth.
+    """Raise ValueError if one student's files carry names that Moodle or Canvas gave to two others, at any depth.
 
     One such name may be a student's joke, which must not stop the grading of others; `survey` tells it. It is enough in
     a folder that the teacher made: beside what Moodle or Canvas named, and one of Moodle's if it is the only folder.

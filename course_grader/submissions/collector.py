@@ -41,7 +41,7 @@ def is_hidden(name: str) -> bool:
 
 
 def is_noise(name: str) -> bool:
-    """Return whether a hidden name is one that systems and tools add by themselves, which is nobody's answer."""
+    """Return whether a hidden name is one that systems and tools add by themselves."""
     return name in ("__MACOSX", ".DS_Store", ".git", CHECKPOINTS) or name.startswith("._")
 
 

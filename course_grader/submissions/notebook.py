@@ -77,7 +77,7 @@ class Notebook:
 
     @property
     def released_exercises(self) -> frozenset[str]:
-        """Return the exercises that a cell was made for, as its metadata says."""
+        """Return the exercises whose released cells the notebook holds, by their metadata."""
         return frozenset(cell.exercise for cell in self.cells if cell.is_released and cell.exercise)
 
 
@@ -121,7 +121,7 @@ def _cells(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _source_text(source: Any) -> str:
-    """Join a source into one string that every file and every terminal can take."""
+    """Join a source into a string that any file and terminal accepts."""
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))
     text = source if isinstance(source, str) else ""

@@ -78,7 +78,7 @@ def original_and_copy(name: str) -> tuple[str, int]:
 
 
 def unambiguous_names(names: Iterable[SubmissionName]) -> dict[str, str]:
-    """Map what each name says to the one name under which its student is graded.
+    """Map each student as named to the name that the student is graded under.
 
     Names are one student's if they differ only in case and blanks, in the sheet's name after the student's, or in what
     makes a copy: with a number, as in "ann (1)", if there is "ann", too.

@@ -1,4 +1,4 @@
-"""Tell the teacher what is odd about a class's folder as a whole: files that nobody reads, one time for all."""
+"""Tell the teacher what is odd about a class's folder as a whole: unread files, identical times, unclear names."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _identical_times(submissions: Sequence[Submission]) -> list[str]:
 
 
 def _names_of_others(submissions: Sequence[Submission]) -> list[str]:
-    """Ask about who may be several people, or nobody; in what Moodle or Canvas named, most is one student's own."""
+    """Ask about names that may stand for several people or nobody; most that Moodle or Canvas named are clear."""
     sentences = []
     for submission in submissions:
         student, names = submission.student, [*(file.name for file in submission.files), *submission.unread]
@@ -84,7 +84,7 @@ def _names_of_others(submissions: Sequence[Submission]) -> list[str]:
 
 
 def _similar_names(submissions: Sequence[Submission]) -> list[str]:
-    """Tell whose hand-ins were taken together although their names differ, and ask about whose were not."""
+    """Name the hand-ins that were merged although their names differ, and ask about those that were not."""
     alike: defaultdict[str, list[str]] = defaultdict(list)  # the letters of a name -> names
     for submission in submissions:
         letters = re.sub(r"^\d\d_exercises|\(\d+\)|[\W_]", "", submission.student.lower())

@@ -1,4 +1,4 @@
-"""The memory of paged caches: blocks of equal size, which sequences take and give back."""
+"""The memory of paged caches: blocks of equal size, which sequences allocate and release."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class BlockPool:
         """Count one more user of a block."""
         self.num_users[block] += 1
 
-    def give_back(self, block: int) -> None:
-        """Count one user less; without any, the block is free."""
+    def release(self, block: int) -> None:
+        """Drop one user of a block; a block without users is free."""
         self.num_users[block] -= 1
         if self.num_users[block] == 0:
             self.free_blocks.append(block)

@@ -111,7 +111,7 @@ class PagedKVCache(Cache):
     def free(self) -> None:
         """Forget all tokens, and give back the blocks that no other sequence uses."""
         for block in reversed(self.block_table):
-            self.pool.give_back(block)
+            self.pool.release(block)
         self.block_table = []
         self.length = 0
 

@@ -48,7 +48,7 @@ def add_sizes(parser: argparse.ArgumentParser, *, batch: int, tokens: int) -> No
 
 
 def add_meant(parser: argparse.ArgumentParser) -> None:
-    """Add what is meant where it is not what is usual."""
+    """Add the options that declare an unusual design as intended."""
     add = parser.add_argument
     add("--scale", type=float, help="what dot products are multiplied by, if not 1 / sqrt(head_dim)")
     add("--window", type=int, metavar="TOKENS", help="how many tokens a query may see, itself included")
@@ -90,7 +90,7 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
 
 
 def _result(args: argparse.Namespace, alone: bool, typed: tuple[str, Report]) -> Result:
-    """Return the result of a target; one that is alone and can't be opened raises."""
+    """Return the result of a target; a lone target that can't be opened raises instead."""
     target, report_of = typed
     notes: list[str] = []
     try:
@@ -131,7 +131,7 @@ def quietly(args: argparse.Namespace, notes: list[str]) -> Iterator[None]:
 def with_guessed_call(
     opened: Opened, x: Any, args: argparse.Namespace, notes: list[str], context: Any = None
 ) -> Opened:
-    """Return the target with a call that it runs with, if x and the context alone do not do and one can be guessed."""
+    """Return the target with a guessed call that runs, if it does not run on x and the context alone."""
     if not hasattr(x, "shape") or len(x.shape) != 3:
         return opened
 
@@ -152,7 +152,7 @@ def _with_context(call: Any, context: Any) -> Callable[[Any, Any], Any]:
 
 
 def say(args: argparse.Namespace, sentences: Iterable[str], notes: list[str] | None = None) -> None:
-    """Print sentences on the side, and add them to the notes that go with the data."""
+    """Print sentences on stderr, and add them to the notes of the report."""
     for note in sentences:
         print(f"{args.prog}: {note}", file=sys.stderr)
         if notes is not None:

@@ -1,4 +1,4 @@
-"""Examine several targets in processes of their own, and say how far it is."""
+"""Examine several targets in parallel processes, and report progress."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def in_processes(work: Callable[[Item], Result], items: Sequence[Item], jobs: in
 
 
 def with_progress(results: Iterable[Result], targets: Sequence[str], args: argparse.Namespace) -> Iterator[Result]:
-    """Yield what is found, and say on the side how far it is: a bar on a terminal, else a line for each target."""
+    """Yield the results and report progress on stderr: a bar in a terminal, else a line per target."""
     count = len(targets)
     for done, (target, result) in enumerate(zip(targets, results, strict=True), 1):
         yield result

@@ -102,7 +102,7 @@ class Recording:
     def save_page(
         self, path: str | PathLike[str], *, words: Sequence[object] | None = None, title: str | None = None
     ) -> Path:
-        """Write a page on which one steps through the run and follows each number back and forth.
+        """Write a page for stepping through the run and following each number back and forth.
 
         The page is one file, which opens in any browser without a server and asks no other one for anything.
 

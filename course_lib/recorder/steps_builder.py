@@ -124,12 +124,12 @@ class _Builder:
             step.read_elsewhere |= in_place and step.storage in self._leaf_storages | held_storages
 
     def _made_of(self, tensors: Iterable[Tensor]) -> tuple[set[int], set[int]]:
-        """Return the ids and storages of the tensors that a step made."""
+        """Return the ids and storages of the tensors that a step returned."""
         makers = [maker for maker in map(self._maker_of, tensors) if maker is not None]
         return {id(maker.tensor) for maker in makers}, {maker.storage for maker in makers}
 
     def _maker_of(self, tensor: Tensor) -> Step | None:
-        """Return the step that made a tensor or, if none did, as for a Parameter, the step that wrote its memory."""
+        """Return the step that returned a tensor or, as for a Parameter, the step that wrote its memory."""
         return self._maker.get(id(tensor)) or self._made.get(self._numbers.get(storage_of(tensor), -1))
 
     def _layout(self, tensor: Tensor) -> Layout:

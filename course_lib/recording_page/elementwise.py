@@ -1,4 +1,4 @@
-"""Follow numbers through operations that compute each number from those at the same place, with broadcasting."""
+"""Follow numbers through elementwise operations, with broadcasting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HUGE = 1e4  # a mask of numbers adds at least that much to a score that it hides
 
 
 def elementwise_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
-    """Return the sources of numbers that are computed place by place, or None if the operation is another one."""
+    """Return the sources of an elementwise operation, or None for other operations."""
     op = step.op if is_making(step.op) else step.op.removesuffix("_")
     of_two = op in ("max", "min") and len(inputs) == 2
     if not (is_elementwise(op) or is_making(op) or of_two):
@@ -54,7 +54,7 @@ def elementwise_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownT
 
 
 def is_elementwise(op: str) -> bool:
-    """Return whether an operation computes each number from those at the same place."""
+    """Return whether an operation is elementwise."""
     return op in NAMES or op.removeprefix("i") in NAMES
 
 

@@ -17,7 +17,7 @@ NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
 def fused_attention_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
-    """Return the sources of fused attention, or None if the operation is another one.
+    """Return the sources of fused attention, or None for other operations.
 
     A context reads its query, the visible keys and their values, and its row of the mask, hidden numbers included. The
     only visible key has a weight of 1 whatever it and the query are, so both are left out.

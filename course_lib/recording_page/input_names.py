@@ -1,4 +1,4 @@
-"""Name what a step reads as its line does, where the tensor has another name: `y` in `torch.relu(y)` after `y = x`."""
+"""Name the inputs of a step as its source line does: `y` in `torch.relu(y)` after `y = x`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .shown_tensor import ShownTensor
 
 
 def names_of_inputs(step: Step, inputs: Sequence[ShownTensor], steps: Sequence[Step]) -> list[str]:
-    """Return the name of each input in backticks, with the tensor's own name where that is another one.
+    """Return the name of each input in backticks, followed by the tensor's own name if it differs.
 
     Args:
         steps: all steps of the run.

@@ -18,7 +18,7 @@ MOST_LINES = 120  # of one function
 
 
 def listing(stages: Sequence[Stage], failed: SourceLine | None = None) -> str:
-    """Return the functions in the order in which they ran, as HTML, with the line that failed marked, if one did.
+    """Return the functions in the order in which they ran, as HTML, with the failed line marked.
 
     Nothing if no source is available.
     """

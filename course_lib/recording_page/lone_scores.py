@@ -16,7 +16,7 @@ Read = Sequence[tuple[ShownTensor, Table]]  # what a step read, and the sources 
 
 
 class NotFollowed(Exception):
-    """Some numbers on the way are not shown, or may come from all of a tensor."""
+    """Some numbers on the path are not shown, or may depend on a whole tensor."""
 
 
 def without_lone_scores(

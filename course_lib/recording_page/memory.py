@@ -24,7 +24,7 @@ class Memory:
         self._writes.setdefault(storage_of(written.tensor), []).append(written)
 
     def trace(self, inputs: Sequence[ShownTensor], tables: Sequence[Table]) -> list[tuple[ShownTensor, Table]]:
-        """Return what a step really read: in place of numbers that were overwritten through another view, the new ones.
+        """Return what a step really read: numbers overwritten through another view are replaced by the new ones.
 
         Args:
             inputs: the tensors that the step was given, each as its own step made it.
@@ -37,7 +37,7 @@ class Memory:
         return joined(read)
 
     def owners(self, tensor: ShownTensor) -> list[tuple[ShownTensor, Tensor | None]]:
-        """Return the tensors that hold the numbers of one now, each with the index in it of each element, or -1.
+        """Return the tensors that now hold a tensor's numbers, each with the index of every element in it, or -1.
 
         The indices are None if no number was overwritten since the tensor was made.
         """

@@ -22,7 +22,7 @@ CHOOSING = ("getitem", "masked_select", "embedding", "index_select", "gather", "
 
 
 def movement_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
-    """Return the sources of moved numbers, or None if the call computes new ones."""
+    """Return the sources of numbers that a call only moves, or None if it computes new ones."""
     if step.effect not in ("view", "copy") and step.op not in (*WRITES, *TURNS) and step.op not in COPIES:
         return None
     for source in inputs:

@@ -1,4 +1,4 @@
-"""Tell the steps that list what they found: there a number decides where all later ones stand in the list."""
+"""Recognise steps that return a list of what they found, in which each number shifts all later ones."""
 
 from __future__ import annotations
 

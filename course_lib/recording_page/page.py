@@ -1,4 +1,4 @@
-"""Put a page together: one file with its style, its script and its data, which asks no server for anything."""
+"""Assemble a page: a single file with its style, script and data, which needs no server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say of each step of a run what it read: the tensors that held its numbers then, and which of them."""
+"""Find what each step of a run read: the tensors that held its inputs at that time, and which elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Reading:
         self._past: dict[str, tuple[str, Read]] = {}  # key of a result -> the operation, and what it read
 
     def add(self, step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> Read:
-        """Return what the next step read, given its result and its inputs as their own steps made them."""
+        """Return what the next step read, given its result and its inputs as the earlier steps returned them."""
         tables = sources_of(step, result, inputs)
         lone = is_lone(step.as_it_ran, result, inputs)
         if lone is None or (table := tables[0]) is None:

@@ -18,7 +18,7 @@ Table = Tensor | None  # (cell of a result, element of an input) as booleans; No
 
 
 def call_again(step: Step, instead: Sequence[Tensor]) -> Tensor:
-    """Return the step's result on other tensors, one in place of each tensor among the arguments.
+    """Run the step's call on replacements for its tensors, and return the result.
 
     What the call wrote to the tensor `out` is returned as new memory: it reads nothing of that tensor.
     """

@@ -1,4 +1,4 @@
-"""Say by which rule a step's sources were chosen, where some numbers that it was given are left out."""
+"""Explain by which rule some of a step's inputs do not count as sources."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INDEXED = "Each index that could have named the place of a number counts as one 
 
 
 def rule_of(stage: Stage) -> str:
-    """Return the sentence on a step's rule, or nothing if all that a number could come from counts."""
+    """Return the sentence on a step's rule; "" if everything that it reads counts as a source."""
     op = stage.step.op.removesuffix("_")
     if op == OP:
         hides = any(mask is not None for mask in (*stage.step.call.args[3:4], stage.step.call.kwargs.get("attn_mask")))

@@ -20,7 +20,7 @@ OTHER_NAMES = {"self": "input", "value": "src", "source": "src", "tensor": "src"
 
 
 def scatter_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
-    """Return the sources of scattered numbers, or None if the operation is another one.
+    """Return the sources of scattered numbers, or None for other operations.
 
     Any index could have named a number's place: all of them count as sources, except those of other rows in a scatter.
     """

@@ -147,7 +147,7 @@ class ShownTensor:
         return -1 if self.key.startswith("in") else int(self.key)
 
     def is_overwritten_after(self, step: int) -> bool:
-        """Return whether the numbers that a step read may be gone, because it or a later one wrote into the memory."""
+        """Return whether numbers that a step read may be lost because it or a later step overwrote them."""
         return any(number >= step for number in self.writers)
 
     @cached_property
@@ -157,7 +157,7 @@ class ShownTensor:
 
 
 def most_cells(tensors: int) -> int:
-    """Return the most cells of one tensor on a page of so many tensors."""
+    """Return how many cells of each tensor a page of that many tensors shows at most."""
     return max(FEWEST, min(MOST_OF_TENSOR, MOST_CELLS // max(tensors, 1)))
 
 

@@ -18,7 +18,7 @@ FAR = HUGE / 2  # a mask of -HUGE leaves at least that between a hidden score an
 
 
 def softmax_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Table] | None:
-    """Return the sources of a softmax, or None if the operation is another one.
+    """Return the sources of a softmax, or None for other operations.
 
     The weight of a hidden score stays 0 whatever the other numbers are. The hidden score counts for the rest of the
     row, because it decides how many share the sum.
@@ -38,7 +38,7 @@ def softmax_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTenso
 
 
 def is_lone(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> Tensor | None:
-    """Return for each cell whether its score is the only visible one of its row; None where that is not so for any."""
+    """Return for each cell whether its score is the only visible one of its row; None if no cell's is."""
     if step.op not in OPS or len(inputs) != 1 or not result.shape or inputs[0].is_overwritten_after(step.number):
         return None
     visible = ~_hidden(step)

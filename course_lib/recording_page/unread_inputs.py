@@ -1,4 +1,4 @@
-"""Name the tensors of which a call takes the shape, the type or the memory, but no number: `q` in `x.type_as(q)`."""
+"""Find the tensors of which a call reads only the shape, dtype or memory: `q` in `x.type_as(q)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAKING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "b
 
 
 def unread_inputs(step: Step) -> list[Tensor]:
-    """Return the tensors of a call of which its result holds no number, whatever their numbers are.
+    """Return the tensors of a call whose numbers can't affect its result.
 
     Calls that make new numbers read none of their first tensor, those that change shape or type as another tensor has
     it none of that one, and none reads what `out` held.
@@ -31,7 +31,7 @@ def is_making(op: str) -> bool:
 
 
 def is_like_another(op: str) -> bool:
-    """Return whether an operation gives its first tensor the shape or type of another one, such as `type_as`."""
+    """Return whether an operation takes only a shape or dtype from its second tensor, as `type_as` does."""
     return op in TO_TYPE or op.removesuffix("_").endswith("_as")
 
 

@@ -64,7 +64,7 @@ def padded_and_cached(model: Model) -> Iterator[Outcome]:
 
 
 def _form_that_hides(model: Model, name: str, forms: list[Tensor], padded: Tensor, other: Tensor, keep: Tensor) -> int:
-    """Return which form of a mask hides the padding in one pass; a model of transformers takes one form only.
+    """Return the index of the mask form that hides the padding in one pass; transformers models take only one.
 
     Raises:
         CannotRun: none does.

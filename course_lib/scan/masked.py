@@ -1,4 +1,4 @@
-"""Paths with a mask, in whatever form the model takes one."""
+"""Paths with a mask, in each form that the model may accept."""
 
 import re
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ def _unmasked(model: Model, padded: Tensor, keep: Tensor) -> Tensor:
 
 
 def with_padding(model: Model, *, left: bool) -> tuple[Tensor, Tensor]:
-    """Return x with tokens more on one side, and which tokens are real, bool (batch, token)."""
+    """Return x with padding on one side, and a bool mask of the real tokens, (batch, token)."""
     padding = model.changed(model.x[:, :CUT], (slice(None),))
     real, hidden = torch.ones(model.x.shape[:2], dtype=torch.bool), torch.zeros(padding.shape[:2], dtype=torch.bool)
     parts = ((padding, hidden), (model.x, real)) if left else ((model.x, real), (padding, hidden))

@@ -1,4 +1,4 @@
-"""What became of one path: whether it agrees with the plain pass, and what it shows of tokens that it must not show."""
+"""The outcome of a path: whether it agrees with the plain pass, and whether it leaks hidden tokens."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What a path is, and how a run along it is judged."""
+"""Paths, and how a run along a path is judged."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def path(name: str) -> Callable[[Check], Path]:
 
 
 def judged(name: str, deviation: float, mistake: str, submodule: Submodule | None = None) -> Outcome:
-    """Return whether a path agrees with the plain pass, from which it is so many standard deviations apart."""
+    """Return whether a path agrees with the plain pass, given its deviation in standard deviations."""
     if deviation > SAME:
         detail = f"it differs from the plain pass by up to {deviation:.2g} standard deviations"
         return Outcome(name, "wrong", detail, mistake, submodule, deviation)

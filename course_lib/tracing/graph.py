@@ -193,7 +193,7 @@ class Trace:
 
     @cached_property
     def written_leaves(self) -> frozenset[int]:
-        """The index of each value that no operation made and whose memory is written to."""
+        """The index of each input value whose memory is written to."""
         leaves = (value for value in self.values if value.made_by is None)
         return frozenset(leaf.number for leaf in leaves if leaf.storage in self.writers)
 
@@ -221,7 +221,7 @@ class Trace:
         return visited
 
     def writers_of(self, value: Value, before: int) -> list[int]:
-        """Return the operations before a given one that made a value or wrote into its elements."""
+        """Return the operations before a given one that computed a value or wrote into its elements."""
         producers = [] if value.made_by is None else [value.made_by]
         return producers + [number for number in self._writers_into(value) if number < before]
 

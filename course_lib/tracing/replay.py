@@ -21,7 +21,7 @@ def replay(
     after: Mapping[int, Change] | None = None,
     leaves: Mapping[int, Tensor] | None = None,
 ) -> list[Tensor]:
-    """Run a trace again with some tensors changed, and return the tensor of each value right after it was made.
+    """Run a trace again with some tensors changed, and return each value's tensor as it is computed.
 
     Only the operations that depend on a change are run.
 

@@ -45,7 +45,7 @@ class SourceText:
         return tuple(_statements_in(self.tree))
 
     def outermost_at(self, line: int, column: int = sys.maxsize) -> ast.stmt:
-        """Return the outermost statement that a position is in or behind; an empty one above the first.
+        """Return the outermost statement at or before a position; an empty one above the first.
 
         What is asked of a file is looked for in there, because most of a long file is never asked for.
         """
@@ -106,7 +106,7 @@ def source_of(definition: CodeType | type | None) -> Source | None:
 
 
 def _code_of_a_method(cls: type) -> CodeType | None:
-    """Return the code of one of the functions that a class defines, which knows the file."""
+    """Return the code of some method of a class, which knows the file."""
     methods = (inspect.unwrap(value) for value in vars(cls).values() if inspect.isfunction(value))
     return next((method.__code__ for method in methods if method.__qualname__.startswith(cls.__qualname__)), None)
 

@@ -55,7 +55,7 @@ class SourceLine(str):
         return source_line
 
     def __reduce__(self) -> tuple[type[SourceLine], tuple[str, int]]:
-        """Return what a copy in another process is made from."""
+        """Pickle as file and line."""
         return type(self), (self.file, self.line)
 
     @property

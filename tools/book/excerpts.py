@@ -1,4 +1,4 @@
-"""Write the text of each page once more, without code and pictures, for the sentences that the search shows."""
+"""Store the text of each page without code and pictures, for the excerpts that the search shows."""
 
 import re
 from pathlib import Path

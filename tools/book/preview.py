@@ -1,4 +1,4 @@
-"""Make the pictures that a messenger or a forum shows beside a link to a page: one for each kind of page."""
+"""Draw the pictures that messengers and forums show beside a link, one for each kind of page."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Draw the two pictures of a recording: the one that its address shows where it is sent, and the one of the list."""
+"""Draw the two pictures of a recording: the preview of its address, and the thumbnail in the list."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def write_recordings(root: Path, html: Path) -> None:
 
 
 def tags(entry: Entry, site: str) -> str:
-    """Return the tags that a preview of the page's address is made from, and the font of the book's headings."""
+    """Return the tags for previews of the page's address, and the font of the book's headings."""
     address = f"{site}{FOLDER}/{entry.name}.html"
     properties = {
         "og:type": "article",
@@ -178,7 +178,7 @@ def links(entry: Entry) -> str:
 
 
 def write_list(path: Path) -> None:
-    """Write the page that lists the recordings, which Sphinx reads before they are made."""
+    """Write the page that lists the recordings; Sphinx reads it before they are written."""
     size = f'width="{WIDTH}" height="{HEIGHT}"'
     items = "\n".join(
         f'<li><a href="{FOLDER}/{entry.name}.html">'

@@ -1,4 +1,4 @@
-"""Lead from the addresses that lessons once had to those of today.
+"""Redirect from the former addresses of lessons to today's.
 
 sphinx-reredirects takes targets that do not exist, and its pages have no language, title or link; its templates know
 the new address only, so that the canonical one would be missing.

@@ -73,7 +73,7 @@ def names_on_page(part: str) -> tuple[str, ...]:
 
 
 def page_of(part: str, title: str) -> str:
-    """Return one page: the docstring of the module, then all that it exports, what one comes for first."""
+    """Return a page: the docstring of the module, then its exports, the most important ones first."""
     name, names = f"course_lib.{part}", names_on_page(part)
     heading = f"# {title}: `{name}`\n"
     if not names:

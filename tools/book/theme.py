@@ -1,4 +1,4 @@
-"""The book's face for pages that stand alone, such as recordings: its heading font, and its colours in both themes."""
+"""The book's look for pages outside Sphinx, such as recordings: its heading font and its colours in both themes."""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Make the theme light: pages load the icons and the style rules that they use, instead of all."""
+"""Trim the theme: pages load only the icons and style rules that they use."""
 
 import re
 from pathlib import Path

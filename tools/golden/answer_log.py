@@ -38,7 +38,7 @@ def plain(answer: Any) -> Any:
 
 
 def listen(ask: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function say also here what it returns to a test; calls by the course itself are part of another answer."""
+    """Log what a function returns to a test; calls by the course itself are part of another answer."""
 
     @functools.wraps(ask)
     def heard(*arguments: Any, **options: Any) -> Any:

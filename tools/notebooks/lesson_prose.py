@@ -1,4 +1,4 @@
-"""Check a lesson's prose against its own cells: the code that it quotes, its numbers, its blanks and predictions."""
+"""Check a lesson's prose against its cells: the code that it quotes, its numbers, its blanks and predictions."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ def guess_call(code: Any, causal: bool, runs: Callable[[Any], bool], context: bo
 
 
 def part_to_take(code: Any, call: Callable[..., Any], *inputs: Any) -> str:
-    """Return what takes the output out of the parts that a call gives back, as "[0]"; "" if it gives back one thing.
+    """Return the index that selects the output among the results of a call, such as "[0]"; "" for a single result.
 
-    A call that fails gives back nothing: the examination says why.
+    A call that fails has no result: the examination says why.
     """
     import torch
     from torch import nn

@@ -65,7 +65,7 @@ class Importer:
                 self._forget()
 
     def refusal(self) -> CourseError:
-        """Return what to say of the last error, or of one before it that says more."""
+        """Return the error to report: the last one, or an earlier one that says more."""
         error = next((failure for failure in reversed(self.errors) if not _is_relative(failure)), self.errors[-1])
         return because(f"{self.target.source} could not be imported", error, _remedy(error))
 

@@ -20,7 +20,7 @@ def above_packages(path: Path) -> Path:
 
 
 def holder_of(name: str, path: Path) -> Path | None:
-    """Return the folder of a file's repository from which a package or module, a.b too, can be imported; or None.
+    """Return the folder of the file's repository that a package or module can be imported from; None without one.
 
     It is the nearest folder above the file, one called src in it, or one right below the root, but never a package,
     whose own parts must not hide installed packages of the same name. Without a root, as in an archive that was

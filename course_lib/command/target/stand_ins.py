@@ -24,7 +24,7 @@ class StandInUsed(RuntimeError):
 
 
 def refusal_of(error: Exception) -> Exception:
-    """Return which stand-in an error is about, if PyTorch refuses one as a layer; else the error."""
+    """Turn an error of PyTorch about a stand-in into StandInUsed; return any other error as it is."""
     trace = error.__traceback__
     while StandIn.__name__ in str(error) and trace is not None:
         stand_in = next(_stand_ins(trace.tb_frame.f_locals.values()), None)
