@@ -1,6 +1,7 @@
 """What a page says: where the code raised, and what a step reads by the name in its line."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -37,7 +38,8 @@ def test_the_line_that_raised_is_marked_and_named(html):
     marked = re.findall(r"<span [^>]*class=failed><i>(\d+)</i>(.*)", html)
     assert [text.strip() for _, text in marked] == ["return values @ values  # fails  ✗ raised the error"]
     assert (
-        f"line test_words.py:{marked[0][0]}, <code>return values @ values  # fails</code>, raised RuntimeError" in html
+        f"line {Path(__file__).name}:{marked[0][0]}, <code>return values @ values  # fails</code>, raised RuntimeError"
+        in html
     )
 
 
