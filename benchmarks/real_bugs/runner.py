@@ -9,7 +9,7 @@ from typing import Any
 from .case import Case
 from .cases import CASES
 from .judging import judged
-from .measuring import measure
+from .measurement import measure
 from .sources import SUPPORT, NotFetched, Source, fetched
 from .torchcode import TORCHCODE
 

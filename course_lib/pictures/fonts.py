@@ -13,7 +13,7 @@ from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, f
 
 from course_lib.wording import first_of
 
-from .room import is_narrow
+from .drawing_width import is_narrow
 from .text import EMOJI_STYLE, width_in_characters
 
 FAMILIES = (

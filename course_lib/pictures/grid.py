@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
 from .canvas import Canvas
-from .room import is_narrow, room
+from .drawing_width import drawing_width, is_narrow
 from .style import BOLD, HEADING, HIGHLIGHT, LINE, NOTE, QUIET, SMALL_NOTE, STYLE, TEXT, TITLE, TextStyle
 
 ARROW_HEAD = 8  # length of the head, which is as high as it is long
@@ -15,10 +15,10 @@ ABOVE_ARROW, BELOW_ARROW = 8, 18  # distance from the arrow to the baselines of 
 
 def label(text: str, style: TextStyle = TEXT) -> Canvas:
     """Return one line of text, cut at the width of a picture; on a phone, as many lines as it needs."""
-    if is_narrow() and style.width(text) > room():
+    if is_narrow() and style.width(text) > drawing_width():
         return column([label(line, style) for line in _fold(text, style)], STYLE.tight)
     canvas = Canvas()
-    canvas.text(0, style.size, style.clip(text, room()), style)
+    canvas.text(0, style.size, style.clip(text, drawing_width()), style)
     return canvas
 
 
@@ -27,10 +27,10 @@ def _fold(text: str, style: TextStyle) -> list[str]:
     lines = [""]
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
-        if style.width(longer) <= room() or not lines[-1]:
-            lines[-1] = style.clip(longer, room())
+        if style.width(longer) <= drawing_width() or not lines[-1]:
+            lines[-1] = style.clip(longer, drawing_width())
         else:
-            lines.append(style.clip(word, room()))
+            lines.append(style.clip(word, drawing_width()))
     return lines
 
 
@@ -77,10 +77,10 @@ def _lines(canvases: Iterable[Canvas], gap: float) -> Iterator[list[Canvas]]:
     """Divide the parts of a row into lines that fit: an arrow on a line of its own, a sign before what follows it."""
     line: list[Canvas] = []
     for canvas in canvases:
-        if line and (canvas.alone or line[-1].alone or _row([*line, canvas], gap).width > room()):
+        if line and (canvas.alone or line[-1].alone or _row([*line, canvas], gap).width > drawing_width()):
             signs = [line.pop()] if line[-1].floats and not line[-1].alone else []
             yield from [line] if line else []
-            if signs and _row([*signs, canvas], gap).width > room():
+            if signs and _row([*signs, canvas], gap).width > drawing_width():
                 yield signs
                 signs = []
             line = signs
@@ -128,7 +128,7 @@ def wrap(
         unit = [part] if isinstance(part, Canvas) else part
         width = row(unit, gap).width
         used += gap + width
-        if not lines or used > room():
+        if not lines or used > drawing_width():
             lines.append([])
             used = width
         lines[-1] += unit

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from .canvas import Canvas
 from .dark import with_dark_colors
+from .drawing_width import on_a_phone
 from .grid import card
-from .room import on_a_phone
 from .style import STYLE
 
 PHONE = "(max-width: 575px)"  # screens that show the drawing for a phone

@@ -10,7 +10,7 @@ from math import ceil
 
 from .canvas import Canvas
 from .columns import Box, Label, boxes_between, cuts_of, labels_between
-from .room import is_narrow, room
+from .drawing_width import drawing_width, is_narrow
 from .style import BOLD, SMALL, SMALL_BOLD, SMALL_NOTE, STYLE, TEXT, TINY, TextStyle
 
 ROWS, COLUMNS = 8, 8  # drawn at most; the rest is left out and mentioned
@@ -47,7 +47,7 @@ class Table:
         return ceil(max(widths, default=0)) + STYLE.near if any(widths) else 0
 
     def draw(self) -> Canvas:
-        most = (room() - self._left) // self._pitch[0]
+        most = (drawing_width() - self._left) // self._pitch[0]
         if not is_narrow() or len(self.cells[0]) <= most:
             return self._draw()
         whole = Canvas()

@@ -60,18 +60,18 @@ def _masks_behind(read: Read, past: dict[str, tuple[str, Read]]) -> Read:
         if not tensor.dtype.is_floating_point:
             masks.append((tensor, table))
         elif op not in CONTRACTIONS:
-            behind = [(other, _through(tensor, table, inner)) for other, inner in before]
+            earlier = [(other, _through(tensor, table, inner)) for other, inner in before]
             ends = table & ~_read_on(tensor, before)
             masks += [(tensor, ends)] if adds_to_hide(tensor) and bool(ends.any()) else []
-            waiting += [(other, inner) for other, inner in behind if bool(inner.any())]
+            waiting += [(other, inner) for other, inner in earlier if bool(inner.any())]
     return masks
 
 
 def _read_on(tensor: ShownTensor, before: Read) -> Tensor:
-    came = torch.zeros(tensor.numel, dtype=torch.bool)
+    derived = torch.zeros(tensor.numel, dtype=torch.bool)
     for _, inner in before:
-        came |= torch.ones_like(came) if inner is None else inner.any(1)
-    return came
+        derived |= torch.ones_like(derived) if inner is None else inner.any(1)
+    return derived
 
 
 def _through(tensor: ShownTensor, table: Tensor, inner: Table) -> Tensor:

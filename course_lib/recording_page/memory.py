@@ -79,10 +79,10 @@ def _places(tensor: ShownTensor, written: ShownTensor) -> Tensor:
     unit = min(tensor.dtype.itemsize, written.dtype.itemsize)
     size, ours = written.dtype.itemsize // unit, tensor.dtype.itemsize // unit
     begins, wanted = _slots(written) * size, _slots(tensor) * ours
-    lying = torch.full((int(max(begins.max(), wanted.max())) + max(size, ours),), -1)
+    element_at = torch.full((int(max(begins.max(), wanted.max())) + max(size, ours),), -1)
     for part in range(size):
-        lying[begins + part] = torch.arange(written.numel)
-    return torch.stack([lying[wanted + part] for part in range(ours)])
+        element_at[begins + part] = torch.arange(written.numel)
+    return torch.stack([element_at[wanted + part] for part in range(ours)])
 
 
 def _slots(tensor: ShownTensor) -> Tensor:

@@ -39,10 +39,10 @@ def movement_sources(step: Step, result: ShownTensor, inputs: Sequence[ShownTens
         labels.append(_in_layout(numbers.view(source.shape), source))
     if step.op.startswith("index_put") and (step.call.kwargs.get("accumulate") or len(step.call.args) > 3):
         return None
-    came = call_again(step, labels).flatten()[result.cells]
-    tables: list[Table] = [_of_input(came, begins.get(i), result, source) for i, source in enumerate(inputs)]
+    origins = call_again(step, labels).flatten()[result.cells]
+    tables: list[Table] = [_of_input(origins, begins.get(i), result, source) for i, source in enumerate(inputs)]
     if len(data) < len(inputs):
-        _add_choices(step, result, inputs, labels, came, data, tables)
+        _add_choices(step, result, inputs, labels, origins, data, tables)
     return tables
 
 
@@ -65,7 +65,7 @@ def _add_choices(
     result: ShownTensor,
     inputs: Sequence[ShownTensor],
     labels: Sequence[Tensor],
-    came: Tensor,
+    origins: Tensor,
     data: set[int],
     tables: list[Table],
 ) -> None:
@@ -80,7 +80,7 @@ def _add_choices(
         return
     for i in set(range(len(inputs))) - data:
         if labels[i].dtype == torch.bool:
-            tables[i] = _of_mask(step, result, inputs, came, i)
+            tables[i] = _of_mask(step, result, inputs, origins, i)
             continue
 
         def read(index: Tensor, i: int = i) -> Tensor:
@@ -89,7 +89,7 @@ def _add_choices(
         tables[i] = read_by_index(result, inputs[i], labels[i], read)
 
 
-def _of_mask(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor], came: Tensor, i: int) -> Tensor | None:
+def _of_mask(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor], origins: Tensor, i: int) -> Tensor | None:
     """Return the mask's numbers that decide on each cell of `x[mask]`; None if masks and indices are mixed."""
     mask, shape = step.call.tensors[i], inputs[0].shape
     axis, key = 0, step.call.args[1] if len(step.call.args) > 1 else mask
@@ -99,7 +99,7 @@ def _of_mask(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor], cam
         return None
     numbers = torch.arange(mask.numel()).view(mask.shape)
     numbers = numbers.view([1] * axis + [*mask.shape] + [1] * (len(shape) - axis - mask.dim())).expand(shape)
-    return read_by_mask(result, inputs[i], numbers.flatten()[(came - FIRST_LABEL).long()])
+    return read_by_mask(result, inputs[i], numbers.flatten()[(origins - FIRST_LABEL).long()])
 
 
 def _in_layout(labels: Tensor, source: ShownTensor) -> Tensor:
@@ -109,11 +109,11 @@ def _in_layout(labels: Tensor, source: ShownTensor) -> Tensor:
     return torch.empty_strided(source.shape, source.stride, dtype=labels.dtype).copy_(labels)
 
 
-def _of_input(came: Tensor, begin: float | None, result: ShownTensor, source: ShownTensor) -> Tensor:
+def _of_input(origins: Tensor, begin: float | None, result: ShownTensor, source: ShownTensor) -> Tensor:
     table = cells_by_element(result, source)
     if begin is None:  # places, such as the indices in x[places]
         return table
-    inside = (came >= begin) & (came < begin + source.numel)
+    inside = (origins >= begin) & (origins < begin + source.numel)
     cells = inside.nonzero().flatten()
-    table[cells, (came[cells] - begin).long()] = True
+    table[cells, (origins[cells] - begin).long()] = True
     return table

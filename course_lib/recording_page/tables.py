@@ -110,9 +110,9 @@ def memory(tensor: ShownTensor) -> str:
     if max(tensor.slots) - min(tensor.slots) >= MOST_SLOTS:
         return ""
     owners = tensor.owners or [(None, None)] * len(tensor.slots)
-    lying = {
+    slot_cells = {
         slot: f"<li{_color(head)}>{text}"
         for slot, text, (_, head) in zip(tensor.slots, tensor.texts, owners, strict=True)
     }
-    slots = "".join(lying.get(slot, "<li class=gap>") for slot in range(min(lying), max(lying) + 1))
-    return f'<ol class="memory" start={min(lying)} data-first={min(lying)}>{slots}</ol>'
+    slots = "".join(slot_cells.get(slot, "<li class=gap>") for slot in range(min(slot_cells), max(slot_cells) + 1))
+    return f'<ol class="memory" start={min(slot_cells)} data-first={min(slot_cells)}>{slots}</ol>'

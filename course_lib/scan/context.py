@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .cached import outputs_in_parts
+from .caches import outputs_in_parts
 from .compare import SAME, UNTOUCHED, difference
-from .masked import forms_of
+from .masks import forms_of
 from .model import CUT, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import path

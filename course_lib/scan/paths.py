@@ -1,10 +1,10 @@
 """All paths, in the order in which a scan runs them."""
 
 from .attentions import attention
-from .cached import in_chunks, padded_and_cached, token_by_token
-from .compiled import compiled
+from .caches import in_chunks, padded_and_cached, token_by_token
+from .compilation import compiled
 from .context import context_padded, context_read
-from .masked import mask_that_hides_nothing, padded_left, padded_right
+from .masks import mask_that_hides_nothing, padded_left, padded_right
 from .precision import bfloat16, float32
 from .whole_input import (
     flex,

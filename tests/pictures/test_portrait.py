@@ -6,8 +6,8 @@ import re
 import torch
 
 from course_lib.pictures import Picture, draw_matrix_product, draw_vectors, head_heatmaps
+from course_lib.pictures.drawing_width import drawing_width, is_narrow, on_a_phone
 from course_lib.pictures.grid import label
-from course_lib.pictures.room import is_narrow, on_a_phone, room
 from course_lib.pictures.style import STYLE, WHITE
 from course_lib.pictures.table import Box, Label, Table
 from tests.pictures.picture_checks import texts_of
@@ -17,8 +17,8 @@ NUMBERS = [[(f"{row}.{column}", WHITE) for column in range(7)] for row in range(
 
 def test_the_room_is_a_phones_within_the_block_only():
     with on_a_phone():
-        assert is_narrow() and room() == STYLE.narrow
-    assert not is_narrow() and room() == STYLE.width
+        assert is_narrow() and drawing_width() == STYLE.narrow
+    assert not is_narrow() and drawing_width() == STYLE.width
 
 
 def test_columns_are_cut_between_labels_and_every_cell_is_kept():

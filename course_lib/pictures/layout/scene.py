@@ -87,8 +87,11 @@ class PathScene:
 
     def _slots(self, state: LayoutState) -> Table:
         """Return a tensor's memory as a table of one row, with token labels below the elements."""
-        lying = dict(zip(state.slots.flatten().tolist(), state.elements.flatten().tolist(), strict=True))
-        elements, legend = [lying.get(slot, -1) for slot in range(min(lying), max(lying) + 1)], self.legend
+        element_at = dict(zip(state.slots.flatten().tolist(), state.elements.flatten().tolist(), strict=True))
+        elements, legend = (
+            [element_at.get(slot, -1) for slot in range(min(element_at), max(element_at) + 1)],
+            self.legend,
+        )
         cells = [("" if element < 0 else str(element), legend.color(element)) for element in elements]
         tokens = (legend.token_label(int(legend.coordinates.token[max(element, 0)])) for element in elements)
         outlined = [Box(0, elements.index(legend.highlight))] if legend.highlight in elements else []

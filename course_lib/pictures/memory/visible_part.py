@@ -109,8 +109,8 @@ def _elements_in(view: MemoryView, slots: list[int]) -> dict[int, int]:
     read = torch.isin(view.slots, torch.tensor(slots))
     elements = torch.full_like(view.slots, NOWHERE) if view.elements is None else view.elements
     unique_slots, at = view.slots[read].unique(return_inverse=True)
-    lying = torch.zeros_like(unique_slots).scatter(0, at, elements[read])
-    return dict.fromkeys(slots, UNREAD) | dict(zip(unique_slots.tolist(), lying.tolist(), strict=True))
+    element_at = torch.zeros_like(unique_slots).scatter(0, at, elements[read])
+    return dict.fromkeys(slots, UNREAD) | dict(zip(unique_slots.tolist(), element_at.tolist(), strict=True))
 
 
 def _positions(indices: list[int], box: int, total: int) -> tuple[dict[int, float], list[float]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from course_lib.pictures.canvas import DASHED, Canvas
-from course_lib.pictures.room import room
+from course_lib.pictures.drawing_width import drawing_width
 from course_lib.pictures.style import BOLD, FAINT, LINE, SMALL, SMALL_NOTE, TEXT, TextStyle
 from course_lib.pictures.text import minus
 
@@ -55,7 +55,9 @@ class Plane(Canvas):
         xs, ys = ([0.0, *values] for values in zip(*((end.x, end.y) for end in ends), strict=True))
         across, up = max(xs) - min(xs), max(ys) - min(ys)
         side = 24 + max(SMALL.width(end.label) for end in ends)  # room for labels at the left and at the right
-        width = max(room() - 2 * side, room() / 3) if narrow else WIDTH  # long labels need more than a phone's width
+        width = (
+            max(drawing_width() - 2 * side, drawing_width() / 3) if narrow else WIDTH
+        )  # long labels need more than a phone's width
         self._scale = min(width / (across or up or 1.0), HEIGHT / (up or across or 1.0))
         self._zero = side - min(xs) * self._scale, 30 + max(ys) * self._scale
         self._taken: list[Box] = []
@@ -67,7 +69,7 @@ class Plane(Canvas):
             self._draw_point(end) if points else self._draw_arrow(end)
         for end in sorted(ends, key=lambda end: -math.hypot(end.x, end.y)):
             self._draw_label(end)
-        self.crowded |= narrow and self._right > room()
+        self.crowded |= narrow and self._right > drawing_width()
         self._grow(self._right, self._bottom)
 
     def _at(self, x: float, y: float) -> tuple[float, float]:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.checks import check_drawable, token_labels
+from course_lib.pictures.drawing_width import is_narrow
 from course_lib.pictures.grid import card, row
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.room import is_narrow
 from course_lib.pictures.style import STYLE
 from course_lib.pictures.text import minus, number_text
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from course_lib.pictures.drawing_width import on_a_phone
 from course_lib.pictures.figures import (
     SMALL,
     USUAL,
@@ -19,7 +20,6 @@ from course_lib.pictures.figures import (
     write_title,
 )
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.room import on_a_phone
 from course_lib.pictures.style import LINE, PLAIN
 
 from .pattern import MOST_WITH_VALUES, Pattern, Scale

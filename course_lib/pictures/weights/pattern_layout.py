@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from course_lib.pictures.drawing_width import is_narrow
 from course_lib.pictures.figures import INCH, USUAL, WIDTH, inches
-from course_lib.pictures.room import is_narrow
 from course_lib.pictures.style import TextStyle
 
 from .pattern import Pattern

@@ -10,7 +10,7 @@ from torch import Tensor
 from course_lib.tracing import is_refused
 
 from .compare import SAME, UNTOUCHED, difference
-from .masked import mask_forms
+from .masks import mask_forms
 from .model import CUT, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import judged, path

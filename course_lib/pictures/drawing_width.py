@@ -8,24 +8,24 @@ from contextvars import ContextVar
 
 from .style import STYLE
 
-_ROOM: ContextVar[int] = ContextVar("room", default=STYLE.width)
+_WIDTH: ContextVar[int] = ContextVar("drawing_width", default=STYLE.width)
 
 
-def room() -> int:
+def drawing_width() -> int:
     """Return the width in pixels that a drawing may fill, without its margins."""
-    return _ROOM.get()
+    return _WIDTH.get()
 
 
 def is_narrow() -> bool:
     """Say whether the drawing is for a phone, so that panels lie below each other and long lines are folded."""
-    return room() < STYLE.width
+    return drawing_width() < STYLE.width
 
 
 @contextmanager
 def on_a_phone() -> Iterator[None]:
     """Draw for a phone held upright within this block."""
-    before = _ROOM.set(STYLE.narrow)
+    before = _WIDTH.set(STYLE.narrow)
     try:
         yield
     finally:
-        _ROOM.reset(before)
+        _WIDTH.reset(before)
