@@ -42,7 +42,7 @@ def kind_of(page: str) -> str:
     return {"notebooks": "lesson", "mistakes": "mistake", "recordings": "recording"}.get(folder, "front")
 
 
-def head_of(site: str, page: str, title: str, description: str) -> str:
+def head_of(site: str, page: str, title: str, description: str, image: str = "", alt: str = "") -> str:
     """Return the tags for the head of a page.
 
     Args:
@@ -50,6 +50,7 @@ def head_of(site: str, page: str, title: str, description: str) -> str:
         page: name of the page without its ending, such as `notebooks/01_single_head`.
         title: what a shared link is called.
         description: one or two sentences; "" if the page has none.
+        image, alt: a picture of 1200 by 630 pixels and its words; the preview of this kind of page if "".
 
     Source: https://ogp.me.
     """
@@ -59,10 +60,10 @@ def head_of(site: str, page: str, title: str, description: str) -> str:
         "og:url": address_of(site, page),
         "og:title": title,
         "og:description": description,
-        "og:image": f"{site}_static/{FOLDER}/{kind}.png",
+        "og:image": site + (image or f"_static/{FOLDER}/{kind}.png"),
         "og:image:width": str(WIDTH),
         "og:image:height": str(HEIGHT),
-        "og:image:alt": PREVIEWS[kind].alt,
+        "og:image:alt": alt or PREVIEWS[kind].alt,
     }
     names = {"description": description, "twitter:card": "summary_large_image"}
     tags = [("name", *pair) for pair in names.items()] + [("property", *pair) for pair in properties.items()]

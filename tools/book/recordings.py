@@ -24,6 +24,7 @@ from course_lib.inputs import dream_big
 from course_lib.recorder import Recording, record
 from course_lib.recording_page import page_of
 
+from .page_head import address_of, head_of
 from .recorded_code import split_and_wrong_view
 from .recording_preview import HEIGHT, WIDTH, write_preview, write_thumbnail
 from .site_address import read_site
@@ -148,19 +149,10 @@ def write_recordings(root: Path, html: Path) -> None:
 
 def tags(entry: Entry, site: str) -> str:
     """Return the tags for previews of the page's address, and the font of the book's headings."""
-    address = f"{site}{FOLDER}/{entry.name}.html"
-    properties = {
-        "og:type": "article",
-        "og:title": entry.title,
-        "og:description": entry.about,
-        "og:url": address,
-        "og:image": site + entry.picture,
-        "og:image:alt": entry.alt,
-    }
-    og = "".join(f'<meta property="{name}" content="{escape(text)}">' for name, text in properties.items())
-    og += f'<meta name="description" content="{escape(entry.about)}">'
-    og += f"<style>{heading_font()}:root{{--course-heading:{HEADING}}}</style>"
-    return f'{og}<meta name="twitter:card" content="summary_large_image"><link rel="canonical" href="{address}">'
+    page = f"{FOLDER}/{entry.name}"
+    style = f"<style>{heading_font()}:root{{--course-heading:{HEADING}}}</style>"
+    canonical = f'<link rel="canonical" href="{address_of(site, page)}">'
+    return head_of(site, page, entry.title, entry.about, entry.picture, entry.alt) + style + canonical
 
 
 def opening(recording: Recording) -> str:
