@@ -103,9 +103,8 @@ def grade_release(
     same = alike.flags()
     for student in same:
         results[student] = replace(results[student], flags=(*results[student].flags, same[student]))
-    replies = {submission.student: submission.reply for submission in handed_in if submission.reply}
-    ordered = [results[submission.student] for submission in handed_in]
-    return _write_all(ordered, release, out, roster, replies, notes, say)
+    replies = {each.student: each.reply for each in handed_in if each.reply}
+    return _write_all([results[each.student] for each in handed_in], release, out, roster, replies, notes, say)
 
 
 def _checked(

@@ -28,10 +28,8 @@ def note_owners(tensors: Iterable[ShownTensor]) -> None:
                 slots.setdefault(slot, owner)
     for tensor in kept:
         slots = by_memory[storage_of(tensor.tensor)]
-        tensor.owners = [
-            slots.get(slot, owner) if None in owner else owner
-            for slot, owner in zip(tensor.slots, tensor.owners, strict=True)
-        ]
+        known = zip(tensor.slots, tensor.owners, strict=True)
+        tensor.owners = [slots.get(slot, owner) if None in owner else owner for slot, owner in known]
     for tensor in kept:
         if "mixed" in tensor.axes:
             memory = storage_of(tensor.tensor)

@@ -105,14 +105,10 @@ def _color(head: int | None) -> str:
 
 def memory(tensor: ShownTensor) -> str:
     """Return the slots of a tensor's memory in order, each with the number in it; nothing for a window."""
-    if not tensor.is_whole or not tensor.indices or tensor.values is None:
+    slots = tensor.slots
+    if not tensor.is_whole or not slots or tensor.values is None or max(slots) - min(slots) >= MOST_SLOTS:
         return ""
-    if max(tensor.slots) - min(tensor.slots) >= MOST_SLOTS:
-        return ""
-    owners = tensor.owners or [(None, None)] * len(tensor.slots)
-    slot_cells = {
-        slot: f"<li{_color(head)}>{text}"
-        for slot, text, (_, head) in zip(tensor.slots, tensor.texts, owners, strict=True)
-    }
-    slots = "".join(slot_cells.get(slot, "<li class=gap>") for slot in range(min(slot_cells), max(slot_cells) + 1))
-    return f'<ol class="memory" start={min(slot_cells)} data-first={min(slot_cells)}>{slots}</ol>'
+    colors = [_color(head) for _, head in tensor.owners] or [""] * len(slots)
+    items = {slot: f"<li{color}>{text}" for slot, text, color in zip(slots, tensor.texts, colors, strict=True)}
+    row = "".join(items.get(slot, "<li class=gap>") for slot in range(min(slots), max(slots) + 1))
+    return f'<ol class="memory" start={min(slots)} data-first={min(slots)}>{row}</ol>'

@@ -189,13 +189,11 @@ def _classes() -> dict[str, str]:
         **modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     }
     both: dict[str, Any] = {}
-    for name, classes in others.items():
+    for name, kind in others.items():
         with suppress(Exception):  # of a configuration that needs two others, or another package
-            both |= {name: classes} if CONFIG_MAPPING[name]().is_encoder_decoder else {}
-    named = {f"{name}:encoder-decoder" if name in decoders else name: classes for name, classes in both.items()}
-    return {
-        name: classes if isinstance(classes, str) else classes[0] for name, classes in {**decoders, **named}.items()
-    }
+            both |= {name: kind} if CONFIG_MAPPING[name]().is_encoder_decoder else {}
+    named = {f"{name}:encoder-decoder" if name in decoders else name: kind for name, kind in both.items()}
+    return {name: kind if isinstance(kind, str) else kind[0] for name, kind in {**decoders, **named}.items()}
 
 
 def _first_that_runs(kind: Any, seed: int) -> nn.Module:

@@ -76,9 +76,8 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
         # Tokens on the left move the positions of the others. Those on the right are no cause of a difference, except
         # in large models whose indexers choose among equal scores, where more tokens may move the choice.
         is_meant = left or model.is_pretrained
-        yield Outcome(
-            name, "remark" if is_meant else "wrong", detail, "" if is_meant else "paths-differ", deviation=plain
-        )
+        mistake = "" if is_meant else "paths-differ"
+        yield Outcome(name, "remark" if is_meant else "wrong", detail, mistake, deviation=plain)
         return
     if not is_read:
         detail = f"`{argument}` changes no output, in whichever form it is given"

@@ -75,9 +75,7 @@ class Model:
         if self.call is not None:
             return parameters_of(self.call)[1 if self.context is None else 2 :][1:]
         parameters = parameters_of(self.module)
-        return (
-            parameters[1:] if self.context is None else [param for param in parameters if param.name not in self.sides]
-        )
+        return parameters[1:] if self.context is None else [p for p in parameters if p.name not in self.sides]
 
     @cached_property
     def sides(self) -> tuple[str, str]:
@@ -93,11 +91,7 @@ class Model:
     @cached_property
     def masks(self) -> tuple[list[str], list[str]]:
         """The names of the masks of x, those of its keys last, and of the context."""
-        names = [
-            param.name
-            for param in self.parameters
-            if MASKS.fullmatch(param.name) and not isinstance(param.default, bool)
-        ]
+        names = [p.name for p in self.parameters if MASKS.fullmatch(p.name) and not isinstance(p.default, bool)]
         if self.is_pretrained:  # whose other masks are those of pictures and sound
             names = [name for name in names if name.endswith("attention_mask")]
         of_x, of_context = masks_of_sides([name for name in names if "head" not in name])
@@ -244,12 +238,9 @@ class Model:
                 yield Decoding({name: returned[0]}, asking)
             if self.is_pretrained:  # which has no other way
                 return
-            ways = find_decodings(self.begin, self._arguments, self.x)
-            yield from (
-                decoding
-                for decoding in ways
-                if decoding.empty is None or not isinstance(decoding.empty(self.x), StandIn)
-            )
+            for decoding in find_decodings(self.begin, self._arguments, self.x):
+                if decoding.empty is None or not isinstance(decoding.empty(self.x), StandIn):
+                    yield decoding
             return
         for argument in [name] if name else self._arguments.free:
             decoding = Decoding({argument: None}, asking, empty=self.empty_cache)
@@ -298,9 +289,7 @@ class Model:
             with suppress(CannotRun), handing(module := self.copy(), {}, calls):
                 self.result(self.x, module=module)
         known = {*(param.name for param in self.parameters), *(calls[0] if len(calls) == 1 else ())}
-        return {
-            param.name: param for param in parameters_of(self.module)[1:] if len(calls) == 1 and param.name not in known
-        }
+        return {p.name: p for p in parameters_of(self.module)[1:] if len(calls) == 1 and p.name not in known}
 
     def begin(self) -> Callable[..., Result]:
         """Return what runs a fresh copy of it on a piece."""

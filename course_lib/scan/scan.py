@@ -127,11 +127,9 @@ def _run(path: Path, subject: Model) -> list[Outcome]:
 
 
 def _as_remark(outcome: Outcome, reason: str) -> Outcome:
-    return (
-        replace(outcome, status="remark", detail=f"{outcome.detail}; {reason}")
-        if outcome.status == "wrong"
-        else outcome
-    )
+    if outcome.status != "wrong":
+        return outcome
+    return replace(outcome, status="remark", detail=f"{outcome.detail}; {reason}")
 
 
 def _subject(

@@ -111,9 +111,7 @@ def _encode_object(value: Any, tensors: Writer, depth: int) -> dict[str, Any]:
         return {"made": [value.source, value.name, _encode(list(value.arguments), tensors, depth + 1)]}
     if isinstance(value, torch.nn.Module):
         parameters = value.state_dict().items()
-        state = {
-            str(name): _encode_tensor(part, tensors) for name, part in parameters if isinstance(part, torch.Tensor)
-        }
+        state = {str(name): _encode_tensor(p, tensors) for name, p in parameters if isinstance(p, torch.Tensor)}
         return {"module": [type(value).__name__[:100], state, _settings(value)]}
     return {"other": type(value).__name__[:100]}
 
