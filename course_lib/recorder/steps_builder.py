@@ -124,7 +124,6 @@ class _Builder:
             step.read_elsewhere |= in_place and step.storage in self._leaf_storages | held_storages
 
     def _made_of(self, tensors: Iterable[Tensor]) -> tuple[set[int], set[int]]:
-        """Return the ids and storages of the tensors that a step returned."""
         makers = [maker for maker in map(self._maker_of, tensors) if maker is not None]
         return {id(maker.tensor) for maker in makers}, {maker.storage for maker in makers}
 

@@ -87,7 +87,6 @@ def product_of(trace: Trace, value: Value) -> Operation | None:
 
 
 def _indices(value: Value) -> Tensor:
-    """Return the flat index of each element."""
     return torch.arange(value.tensor.numel()).view(value.tensor.shape)
 
 
@@ -136,7 +135,6 @@ def _sum_of_products(trace: Trace, operation: Operation) -> Contraction | None:
 
 
 def _summed(operation: Operation, product: Operation, left: Value, right: Value, axes: list[int]) -> Contraction:
-    """Return the elementwise product of two values, summed over some axes."""
     shape = product.outputs[0].tensor.shape
     size = prod(shape[axis] for axis in axes)
     last = list(range(len(shape) - len(axes), len(shape)))

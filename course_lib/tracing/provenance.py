@@ -213,10 +213,8 @@ def _resolved(labels: Tensor, elements: tuple[Tensor, Tensor], chosen: Choices) 
     begin later have no such position, and keep what an earlier piece showed.
     """
     pairs, pair = labels.unique(dim=1, return_inverse=True)
-    first, second = (
-        torch.zeros(pairs.shape[1], dtype=torch.int64).index_add_(0, pair, (values == 0).long()) > 0
-        for values in elements
-    )
+    counts = torch.zeros(pairs.shape[1], dtype=torch.int64)
+    first, second = (counts.index_add(0, pair, (values == 0).long()) > 0 for values in elements)
     keys = [(label, other) for label, other in pairs.T.tolist()]
     chosen.update({keys[at]: bool(first[at]) for at in (first ^ second).nonzero().flatten().tolist()})
     takes_second = torch.tensor([chosen.get(key, False) for key in keys])

@@ -78,7 +78,6 @@ def replay(
 
 
 def _by_operation(before: Mapping[tuple[int, int], Change]) -> dict[int, list[tuple[int, Change]]]:
-    """Return number of an operation -> the index and the change of each of its arguments that is changed."""
     changes: dict[int, list[tuple[int, Change]]] = {}
     for (number, index), change in before.items():
         changes.setdefault(number, []).append((index, change))

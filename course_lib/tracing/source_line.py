@@ -113,13 +113,10 @@ def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine
 
     Files whose names begin with one of `foreign` are not the author's, besides PyTorch's and the course's.
     """
-    lines = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    lines = [
-        (code, line)
-        for code, line in lines
-        if not (code.co_filename.startswith(foreign) or is_foreign(code.co_filename))
-    ]
-    inner = [(code, line) for code, line in lines if not passes_on(code)] or lines
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    frames = [pair for pair in frames if not pair[0].co_filename.startswith(foreign)]
+    frames = [pair for pair in frames if not is_foreign(pair[0].co_filename)]
+    inner = [pair for pair in frames if not passes_on(pair[0])] or frames
     return SourceLine(inner[-1][0].co_filename, inner[-1][1]) if inner else None
 
 

@@ -186,7 +186,6 @@ def _written(text: SourceText, statement: ast.stmt, node: ast.expr | ast.stmt) -
 
 
 def _fold(text: str) -> str:
-    """Join code into one line by removing line breaks and alignment."""
     text = re.sub(r",\s*\n\s*(?=[)\]}])", "", text.replace("\\\n", "\n"))
     text = re.sub(r"(?<=[(\[{])\s*\n\s*|\s*\n\s*(?=[)\]}]|\.\D)", "", text)
     text = re.sub(r"\s*\n\s*", " ", text).strip()
