@@ -85,4 +85,4 @@ def test_a_text_is_no_markup(page):
     make, times = PAGES[page]
     reader = Reader(make())
     assert reader.said.replace("\N{NO-BREAK SPACE}", " ").count(TEXT) == times
-    assert not [one for one in reader.markup if one in ("bos", "b", "x") or not re.fullmatch("[a-z-]+[0-9]?", one)]
+    assert not [name for name in reader.markup if name in ("bos", "b", "x") or not re.fullmatch("[a-z-]+[0-9]?", name)]

@@ -143,7 +143,7 @@ def recorded():
     return found
 
 
-FILES = sorted({Path(inspect.getfile(one)) for one in (
+FILES = sorted({Path(inspect.getfile(cls)) for cls in (
     SingleHeadAttention, MultiHeadAttentionWrapper, MultiHeadAttention, MultiQueryAttention, GroupedQueryAttention,
     LlamaAttention, KVCache, LatentAttention, PagedKVCache, softmax_with_sink,
     apply_rotary, attend_fused, padding_keep, MultiHeadAttention.__base__,

@@ -41,7 +41,7 @@ def test_there_are_at_least_25_pairs_and_ids_are_unique():
 @pytest.mark.parametrize("case", EVERY, ids=lambda case: case.id)
 def test_each_has_a_link_and_a_mistake_of_the_catalogue_or_words(case):
     assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(commit|pull|issues)/\w+", case.link)
-    ids = [one for one in (case.mistake, *getattr(case, "also", ())) if " " not in one]
+    ids = [mistake for mistake in (case.mistake, *getattr(case, "also", ())) if " " not in mistake]
     assert set(ids) <= set(CATALOGUE)
 
 

@@ -101,9 +101,9 @@ def own_environment(folder):
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind((HOST, 0))
-        return one.getsockname()[1]
+    with socket.socket() as free_socket:
+        free_socket.bind((HOST, 0))
+        return free_socket.getsockname()[1]
 
 
 def wait_until_it_answers(server, process, seconds=60):

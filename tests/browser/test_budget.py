@@ -34,7 +34,7 @@ def test_a_page_is_light(browser, home, path, limit):
         page.goto(home + path, wait_until="networkidle")
     ours = {url: size for url, size in sizes.items() if "/mathjax/" not in url}
     assert home + path in ours and len(ours) > 3 * ("recordings/" not in path)
-    assert sum(ours.values()) < limit, (sum(ours.values()), sorted(ours.items(), key=lambda one: -one[1])[:5])
+    assert sum(ours.values()) < limit, (sum(ours.values()), sorted(ours.items(), key=lambda pair: -pair[1])[:5])
 
 
 @pytest.mark.parametrize("path", KINDS)

@@ -51,7 +51,9 @@ def page_of(server, context, request):
     lab.page.close()
     server.shut_kernels_down()
     assert outside(lab.asked) == [], "the page asked another host"
-    ours = [one for one in lab.complaints if "Canceled future" not in one]  # JupyterLab, when a kernel is changed
+    ours = [
+        complaint for complaint in lab.complaints if "Canceled future" not in complaint
+    ]  # JupyterLab, when a kernel is changed
     assert ours == [], "the browser's console has errors"
 
 
@@ -69,14 +71,16 @@ def author(context, authors_server, request):
 
 def outside(addresses):
     """The addresses that are neither our server's nor inside the page."""
-    return [one for one in addresses if not re.match(rf"(http|ws)://{re.escape(HOST)}[:/]|data:|blob:", one)]
+    return [
+        address for address in addresses if not re.match(rf"(http|ws)://{re.escape(HOST)}[:/]|data:|blob:", address)
+    ]
 
 
 def check_pictures(lab, at_least):
     """Every picture shows and has words."""
     pictures = lab.pictures()
     assert len(pictures) >= at_least, f"{len(pictures)} pictures in the notebook"
-    assert [one for one in pictures if not (one["alt"].strip() and one["width"])] == []
+    assert [picture for picture in pictures if not (picture["alt"].strip() and picture["width"])] == []
 
 
 def stored(server, path):
@@ -197,7 +201,7 @@ def test_pictures_show_in_a_copy_that_is_not_trusted(lab, server):
     assert html.count("<source") > 0
     for width in (375, 1400):
         lab.page.set_viewport_size({"width": width, "height": 900})
-        assert all(one["own"] for one in lab.pictures()), width
+        assert all(picture["own"] for picture in lab.pictures()), width
     for tag in ("details", "table"):
         assert outputs.locator(tag).count() == html.count(f"<{tag}") > 0
 

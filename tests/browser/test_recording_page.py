@@ -147,7 +147,7 @@ def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, truth_of_the_split, r
         found = right(*given)
         return found and [table if table is None else table.roll(1, dims=-1) for table in found]
 
-    monkeypatch.setattr(sources, "RULES", tuple(turned if one is right else one for one in sources.RULES))
+    monkeypatch.setattr(sources, "RULES", tuple(turned if rule is right else rule for rule in sources.RULES))
     module, x = drawn(*SEEING_ALL["weight split"])
     recording = record(module, x)
     assert wrong_steps(recording, paths_of(tab, tmp_path, recording), truth_of_the_split, x.numel())

@@ -20,8 +20,13 @@ VERDICTS = (
 
 def graded(name, verdicts=VERDICTS):
     marks = tuple(
-        Mark(verdict.of(one.name, one.lesson), one.title, one.points if verdict else 0, one.points)
-        for one, verdict in zip(RELEASE.exercises, verdicts, strict=True)
+        Mark(
+            verdict.of(exercise.name, exercise.lesson),
+            exercise.title,
+            exercise.points if verdict else 0,
+            exercise.points,
+        )
+        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
     )
     return StudentResult(name, marks, remarks=(HOSTILE,), submitted_at="2026-11-20T17:03:00+00:00", late=True)
 

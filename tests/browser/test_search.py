@@ -103,7 +103,7 @@ def test_no_two_results_look_alike(open_page, question):
         "one => Search._performSearch(...Search._parseQuery(one)).map(it => [it[1], it[3]])", question
     )
     seen = Counter(map(tuple, found))
-    assert len(found) > 10 and not [one for one, times in seen.items() if times > 1]
+    assert len(found) > 10 and not [word for word, times in seen.items() if times > 1]
 
 
 def test_excerpts_are_read_when_their_results_come_near(open_page):

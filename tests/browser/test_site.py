@@ -31,4 +31,4 @@ def test_a_file_that_does_not_come_is_a_complaint(page):
     complaints.watch(page)
     with page.expect_event("requestfailed"):
         page.set_content(PAGE)  # nobody listens at port 1
-    assert any(one.startswith(f"failed: {FONT}") for one in complaints.found)
+    assert any(complaint.startswith(f"failed: {FONT}") for complaint in complaints.found)

@@ -26,7 +26,7 @@ class Head(nn.Module):
 
 
 def answers(*messages, call=lambda name, given: f"{name} {given}"):
-    lines = [one if isinstance(one, str) else json.dumps({"jsonrpc": "2.0", **one}) for one in messages]
+    lines = [message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message}) for message in messages]
     return [json.loads(line) for line in serve(lines, TOOLS, call)]
 
 
@@ -46,12 +46,12 @@ def test_an_assistant_introduces_itself():
 
 def test_the_tools_are_listed_and_say_that_code_is_run():
     pinged, listed = answers({"id": "a", "method": "ping"}, {"id": "b", "method": "tools/list"})
-    assert pinged["result"] == {} and [one["name"] for one in listed["result"]["tools"]] == [
+    assert pinged["result"] == {} and [tool["name"] for tool in listed["result"]["tools"]] == [
         "diagnose",
         "explain_mistake",
     ]
     assert "RUNS THE CODE, without a sandbox" in listed["result"]["tools"][0]["description"]
-    assert all(one["inputSchema"]["type"] == "object" for one in listed["result"]["tools"])
+    assert all(tool["inputSchema"]["type"] == "object" for tool in listed["result"]["tools"])
 
 
 def test_a_tool_is_called():
@@ -92,7 +92,7 @@ def test_empty_lines_answers_and_notifications_are_passed_over():
 
 def test_code_is_examined():
     report = json.loads(call_tool("diagnose", {"code": CODE, "name": "Head", "args": "11, 7", "num_heads": 1}))
-    assert report["status"] == 1 and [one["mistake"] for one in report["findings"]] == ["missing-scale"]
+    assert report["status"] == 1 and [finding["mistake"] for finding in report["findings"]] == ["missing-scale"]
 
 
 def test_a_file_is_examined(tmp_path):

@@ -327,8 +327,8 @@ def test_lab_gives_the_address_where_the_course_is_open_already(repository, tmp_
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(os, "execv", lambda path, words: print("a new JupyterLab"))
     (tmp_path / "jpserver-1.json").write_text("{", encoding="utf-8")  # being written
-    answer = type("Answer", (BaseHTTPRequestHandler,), {"do_GET": lambda one: one.send_response_only(200) or
-                  one.end_headers(), "log_message": lambda *_: None})  # fmt: skip
+    answer = type("Answer", (BaseHTTPRequestHandler,), {"do_GET": lambda handler: handler.send_response_only(200) or
+                  handler.end_headers(), "log_message": lambda *_: None})  # fmt: skip
     with ThreadingHTTPServer(("127.0.0.1", 0), answer) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_port

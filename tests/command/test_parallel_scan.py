@@ -74,4 +74,4 @@ def test_a_path_with_a_comma_in_its_name_can_be_chosen(file, capsys):
     names = "one sample, padded, cached, train, no dropout"
     assert main(["scan", f"{file}:Right", "--d-in", "12", "--paths", names, "--json"]) == 0
     (report,) = [json.loads(capsys.readouterr().out)]
-    assert [one["path"] for one in report["paths"]] == ["padded, cached", "train, no dropout", "one sample"]
+    assert [path["path"] for path in report["paths"]] == ["padded, cached", "train, no dropout", "one sample"]

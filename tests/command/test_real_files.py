@@ -255,7 +255,7 @@ def test_two_repositories_may_have_packages_of_the_same_name(doctor, write, tmp_
         write(f"{name}/model/attention.py", text)
     targets = ("one/model/attention.py:Head", "two/model/attention.py:Head")
     status, shown, _ = doctor(*targets, "--args", "11, 7", "--json")
-    assert status == 1 and [one["status"] for one in json.loads(shown)] == [0, 1]
+    assert status == 1 and [result["status"] for result in json.loads(shown)] == [0, 1]
 
 
 def test_a_file_named_like_a_module_of_python_hides_nothing(doctor, write):
@@ -349,7 +349,7 @@ def test_a_notebook(doctor, write, tmp_path):
 )  # fmt: skip
 def test_a_cell_is_read_if_its_magic_runs_it_as_python(write, magic, runs_python):
     ((_, tree),) = cells(write("lesson.ipynb", notebook(("code", f"{magic}\nimport torch\n"))))
-    assert any(isinstance(one, ast.Import) for one in tree.body) == runs_python
+    assert any(isinstance(statement, ast.Import) for statement in tree.body) == runs_python
 
 
 LOCALS = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        _, num_tokens, _ = x.shape", 1)
@@ -396,7 +396,7 @@ def test_python_warns_of_no_line_of_the_file(doctor, write, recwarn):
         "model.py", f"import no_such_log\nimport no_such_frame\n\n\ndef is_b(t):\n    return t is not 'b'\n\n\n{HEAD}"
     )
     status, _, _ = doctor("model.py:Head", "--args", "11, 7")
-    assert status == 0 and not [one for one in recwarn if issubclass(one.category, SyntaxWarning)]
+    assert status == 0 and not [warning for warning in recwarn if issubclass(warning.category, SyntaxWarning)]
 
 
 @pytest.mark.parametrize("where", ["__init__", "forward"])
@@ -414,7 +414,7 @@ def test_warnings_of_the_code_are_left_out(doctor, write, recwarn):
     shown = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        warnings.warn('x')")
     write("model.py", f"import warnings\n\nwarnings.warn('old')\n\n{shown}")
     status, _, _ = doctor("model.py:Head", "--args", "11, 7")
-    assert status == 0 and not {str(one.message) for one in recwarn} & {"old", "x"}
+    assert status == 0 and not {str(warning.message) for warning in recwarn} & {"old", "x"}
 
 
 # --- sizes and calls ---
@@ -624,7 +624,7 @@ def test_annotations_and_sarif_are_relative_to_the_repository(doctor, write, tmp
     )
     status, shown, _ = doctor(*words)
     line = HEAD.splitlines().index("class Unscaled(Head):") + 4
-    first, second = [one for one in shown.splitlines() if one.startswith("::")]
+    first, second = [line for line in shown.splitlines() if line.startswith("::")]
     where = "file=deep%2C 50%25 done/model.py"
     assert status == 1 and first.startswith(f"::error {where},line={line},title=Unscaled%3A missing-scale::")
     said = "../deep, 50%25 done/model.py has no NoSuch"

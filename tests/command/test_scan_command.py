@@ -50,7 +50,7 @@ def test_a_file_with_a_right_model_agrees_on_all_paths(file, capsys):
 def test_a_mask_that_is_lost_with_an_option_is_named_with_its_module(file, capsys):
     assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3, forgets=True", "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
-    assert [one["mistake"] for one in data["findings"]] == ["mask-lost-on-option"]
+    assert [finding["mistake"] for finding in data["findings"]] == ["mask-lost-on-option"]
     assert data["findings"][0]["path"].endswith("model.py")
     assert "on the path `weights returned`" in data["findings"][0]["evidence"]
 

@@ -32,8 +32,8 @@ ANSWERS = {  # exercise of lesson 04 -> (code, whether it is right)
         ("def needs_copy(shape, strides, axis):\n    return strides[axis] < strides[axis + 1]", False),
     ),
 }
-RELEASED = tuple(one for one in released_exercises(["04"]) if one.name in ANSWERS)
-POINTS = {one.name: one.points for one in RELEASED}
+RELEASED = tuple(exercise for exercise in released_exercises(["04"]) if exercise.name in ANSWERS)
+POINTS = {exercise.name: exercise.points for exercise in RELEASED}
 RELEASE = Release("week4", "1", "0", RELEASED)
 RIGHT = {name: answers[0][0] for name, answers in ANSWERS.items()}  # one right answer to each
 

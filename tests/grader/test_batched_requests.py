@@ -91,7 +91,7 @@ def test_who_attacks_earns_nothing_by_it(attack, sandboxes):
 
 
 OWN_LOSS = "reads what was sent ahead", "closes every file", "answers ahead of the requests", "answers in between"
-WHOLE = [one for one in HOSTILE if one not in OWN_LOSS and "place of" not in one]
+WHOLE = [name for name in HOSTILE if name not in OWN_LOSS and "place of" not in name]
 
 
 @pytest.mark.one_in(3)

@@ -118,7 +118,9 @@ def test_a_forged_finding_of_the_doctor_names_nothing(findings, sandboxes, monke
     wrong = right.replace("scores_by_head(queries, keys)", "(queries @ keys.mT / self.head_dim**0.5)")
     # A mistake without a name, so that the doctor is asked.
     wrong = "from torch import nn\n" + wrong.replace("num_tokens, -1))", "num_tokens, -1)).sin()")
-    release = Release("week5", "1", "0", tuple(one for one in released_exercises(["05"]) if one.name == "MultiHead"))
+    release = Release(
+        "week5", "1", "0", tuple(exercise for exercise in released_exercises(["05"]) if exercise.name == "MultiHead")
+    )
     sheet = SubmittedNotebook("05.ipynb", 0.0, False, read_notebook(notebook("import torch", wrong).encode()))
     result = grade_student(GradingTask("eve", (sheet,), (), release), *sandboxes)
     assert asked and result.points == 0 and result.marks[0].verdict.state == NOT_PASSED, result.marks[0].verdict
@@ -236,7 +238,7 @@ def test_a_worker_that_dies_is_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr(local_workers, "SMALL_CLASS", 1)
     config = WorkerConfig(ResourceLimits(), hidden=(str(tmp_path / "flag"),))
     tasks = [GradingTask(f"student{number:04}", (), (), RELEASE) for number in range(6)]
-    found = {one.student: one.remarks for one in grade_here(tasks, config, 2)}
+    found = {result.student: result.remarks for result in grade_here(tasks, config, 2)}
     assert len(found) == 6 and "took 3 workers down" in found.pop("student0002")[0]
     assert set(found.values()) == {("graded",)}
 
@@ -308,7 +310,11 @@ def listening(pid):
     with contextlib.suppress(psutil.Error):
         for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
             with contextlib.suppress(psutil.Error):
-                found += [one.laddr for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+                found += [
+                    connection.laddr
+                    for connection in process.net_connections("inet")
+                    if connection.status == psutil.CONN_LISTEN
+                ]
     return found
 
 

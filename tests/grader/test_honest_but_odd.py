@@ -158,8 +158,13 @@ def test_two_writers_of_one_table(tmp_path):
 def student(name, *verdicts, **more):
     verdicts = verdicts + (passed("Right."),) * (len(RELEASE.exercises) - len(verdicts))
     marks = tuple(
-        Mark(verdict.of(one.name, one.lesson), one.title, one.points if verdict else 0, one.points)
-        for one, verdict in zip(RELEASE.exercises, verdicts, strict=True)
+        Mark(
+            verdict.of(exercise.name, exercise.lesson),
+            exercise.title,
+            exercise.points if verdict else 0,
+            exercise.points,
+        )
+        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
     )
     return StudentResult(name, marks, **more)
 
@@ -188,7 +193,7 @@ def one_to_look_at(class_, monkeypatch):
 
     def all_of(tasks, config, **_):
         odd = Verdict(NEEDS_REVIEW, "Odd.")
-        return (replace(student(one.student, *[odd] * (one.student == "ada")), digest=one.digest) for one in tasks)
+        return (replace(student(task.student, *[odd] * (task.student == "ada")), digest=task.digest) for task in tasks)
 
     monkeypatch.setattr("course_grader.pipeline.grade_all", all_of)
     for name in ("ada", "=bob"):
@@ -264,8 +269,8 @@ def test_a_notebook_that_was_not_handed_in_is_named_once(sandboxes):
         GradingTask("ada", (sheet("04_exercises.ipynb", "import torch", *RIGHT.values()),), (), release), *sandboxes
     )
     assert (result.remarks, result.flags) == (("The notebook of lesson 05 was not handed in.",), ())
-    verdicts = {told(result)[one.name] for one in released_exercises(["05"])}
-    assert {(one.state, one.message) for one in verdicts} == {(MISSING, "Its notebook was not handed in.")}
+    verdicts = {told(result)[exercise.name] for exercise in released_exercises(["05"])}
+    assert {(verdict.state, verdict.message) for verdict in verdicts} == {(MISSING, "Its notebook was not handed in.")}
 
 
 def test_a_cell_that_stopped_names_its_cause(sandboxes):
@@ -371,7 +376,7 @@ def test_reading_has_a_limit(tmp_path, monkeypatch):
     now = iter(range(0, 1000, 6))
     monkeypatch.setattr(pipeline.time, "thread_time", lambda: next(now))
     task = pipeline.prepare_task(find_submissions(tmp_path)[0], RELEASE, LatePolicy(), CONFIG, b"")
-    assert [bool(one.notebook) for one in task.notebooks] == [True, False, False, False]
+    assert [bool(notebook.notebook) for notebook in task.notebooks] == [True, False, False, False]
     assert "took too long" in task.notebooks[1].reason
 
 

@@ -17,10 +17,10 @@ from tests.grader.hostile_answers import RIGHT, answer
 pytestmark = pytest.mark.xdist_group("sandbox")
 
 CASES = {**hostile_answers.CASES, **hooked_answers.CASES}
-EXERCISES = [one for one in released_exercises(["04"]) if one.name in ("split_heads", "merge_heads")]
+EXERCISES = [exercise for exercise in released_exercises(["04"]) if exercise.name in ("split_heads", "merge_heads")]
 RELEASE = Release("week1", "1", "0", tuple(EXERCISES))
 MERGE = "def merge_heads(x):\n    return x.permute(1, 2, 0, 3).flatten(2)\n"
-POINTS = {one.name: one.points for one in RELEASE.exercises}
+POINTS = {exercise.name: exercise.points for exercise in RELEASE.exercises}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_hostile(name, sandboxes):
     page = feedback_page(result, RELEASE)
     assert "<script" not in page and "\u202e" not in page
     honest = grade_student(submitted("honest", "import torch", MERGE, answer(f"return {RIGHT}")), *sandboxes)
-    assert {key: one.points for key, one in marks(honest).items()} == POINTS, honest
+    assert {key: mark.points for key, mark in marks(honest).items()} == POINTS, honest
 
 
 def test_a_forged_notebook(sandboxes):

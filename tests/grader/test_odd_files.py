@@ -81,7 +81,7 @@ def attached(data):
 
 
 ODD = {
-    "Windows line ends": {"a.ipynb": json.dumps(json.loads(sheet(*(one.replace("\n", "\r\n") for one in RIGHT))))},
+    "Windows line ends": {"a.ipynb": json.dumps(json.loads(sheet(*(line.replace("\n", "\r\n") for line in RIGHT))))},
     "a byte order mark": {"a.ipynb": "\ufeff" + sheet(*RIGHT)},
     "Windows line ends in the file": {"a.ipynb": json.dumps(json.loads(sheet(*RIGHT)), indent=1).replace("\n", "\r\n")},
     "every cell twice": {"a.ipynb": changed(duplicated)},
@@ -185,8 +185,8 @@ def test_a_zip_concerns_nobody_else(names, tmp_path, sandboxes):
     bob, eve = find_submissions(tmp_path)
     assert (bob.student, eve.student) == ("bob", "eve") and len(bob.files) == 1
     points = [
-        grade_student(prepare_task(one, RELEASE, LatePolicy(), CONFIG, b"0" * 32), *sandboxes).points
-        for one in (bob, eve)
+        grade_student(prepare_task(collected, RELEASE, LatePolicy(), CONFIG, b"0" * 32), *sandboxes).points
+        for collected in (bob, eve)
     ]
     assert points == [FULL, 0] and len(list(tmp_path.iterdir())) == 2
 
@@ -225,7 +225,9 @@ SLY_MODULES = {
 
 @pytest.mark.parametrize("more", SLY_MODULES.values(), ids=SLY_MODULES)
 def test_a_module_that_deceives_gets_nothing(more, tmp_path, sandboxes):
-    release = Release("week5", "1", "0", tuple(one for one in released_exercises(["05"]) if one.name == "MultiHead"))
+    release = Release(
+        "week5", "1", "0", tuple(exercise for exercise in released_exercises(["05"]) if exercise.name == "MultiHead")
+    )
     (tmp_path / "eve.ipynb").write_text(notebook(BASE + more))
     (submission,) = find_submissions(tmp_path)
     result = grade_student(prepare_task(submission, release, LatePolicy(), CONFIG, b"0" * 32), *sandboxes)

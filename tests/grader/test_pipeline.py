@@ -108,7 +108,7 @@ def test_the_command_from_notebooks_to_pages(class_, isolation, capsys):
 def test_nothing_is_graded_twice_but_what_changed(class_, graded_here):
     for student in ("ada", "bob", "cy"):
         give(class_, student, RIGHT)
-    assert [one.student for one in graded(class_)] == ["ada", "bob", "cy"]
+    assert [result.student for result in graded(class_)] == ["ada", "bob", "cy"]
     graded(class_)
     assert graded_here == ["ada", "bob", "cy"]
     give(class_, "bob", WRONG)
@@ -252,8 +252,8 @@ def test_the_release_is_no_student(class_, capsys):
 
 
 def test_marks_survive_a_file(tmp_path):
-    one = ungraded(
+    result = ungraded(
         GradingTask("ada", (SubmittedNotebook("a", 0.0, False, None, "why"),), ("said",), RELEASE, digest="d"),
         "because",
     )
-    assert StudentResult.from_dict(json.loads(json.dumps(one.as_dict()))) == one
+    assert StudentResult.from_dict(json.loads(json.dumps(result.as_dict()))) == result

@@ -30,7 +30,7 @@ def test_the_sheets_are_the_public_ones_with_a_stamp(week):
         sheet = nbformat.read(week / f"{name}.ipynb", as_version=4)
         nbformat.validate(sheet)
         public = read_ipynb(ROOT / "notebooks" / "exercises" / f"{name}.ipynb")
-        code = [[cell for cell in one.cells if cell.cell_type == "code"] for one in (sheet, public)]
+        code = [[cell for cell in notebook.cells if cell.cell_type == "code"] for notebook in (sheet, public)]
         assert [(cell.source, cell.metadata) for cell in code[0]] == [(cell.source, cell.metadata) for cell in code[1]]
         assert not any(cell.outputs for cell in code[0])
         assert sheet.metadata.attention_course.release == "week1"

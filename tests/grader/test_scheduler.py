@@ -145,7 +145,7 @@ class Client:
 
 def test_control_c_is_not_lost_in_the_destructor_of_a_future(monkeypatch):
     ignored = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda one: ignored.append(one.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", lambda event: ignored.append(event.exc_type))
     monkeypatch.setattr(scheduler_module, "_connect", lambda *_: nullcontext(Client()))
     handler = signal.getsignal(signal.SIGINT)
     results = []
@@ -176,7 +176,7 @@ def grade_alone(folder, count):
     isolation, limits = choose_isolation(), ResourceLimits()
     with Sandbox(isolation, limits) as sandbox, Sandbox(isolation, limits, expose_course=True) as exposed:
         tasks = [
-            prepare_task(one, release, LatePolicy(), WorkerConfig(limits, course=version()), secret)
-            for one in submissions
+            prepare_task(submission, release, LatePolicy(), WorkerConfig(limits, course=version()), secret)
+            for submission in submissions
         ]
         return [grade_student(task, sandbox, exposed) for task in tasks]

@@ -84,7 +84,7 @@ def test_an_empty_sheet_takes_no_point(grade, written_at, blank_at, points, late
 
 def test_two_empty_sheets_are_not_written(grade):
     result = grade(*(sheet(f"04_exercises ({at}).ipynb", *STUBS.values(), at=at) for at in (1, 2)))
-    assert {one.state for one in verdicts(result).values()} == {NOT_WRITTEN}
+    assert {verdict.state for verdict in verdicts(result).values()} == {NOT_WRITTEN}
 
 
 def test_each_exercise_comes_from_the_sheet_in_which_it_is_written(grade):
@@ -98,9 +98,9 @@ def test_each_exercise_comes_from_the_sheet_in_which_it_is_written(grade):
 def test_what_is_not_handed_in_is_a_state_of_its_own(grade):
     release = Release("week", "1", "0", (*RELEASED, *released_exercises(["05"])))
     some, nothing = grade(sheet("04_exercises.ipynb", *RIGHT.values()), release=release), grade(release=release)
-    others = {name for name, one in verdicts(some).items() if one.state == MISSING}
-    assert others == {one.name for one in released_exercises(["05"])} and some.flags == ()
-    assert {one.state for one in verdicts(nothing).values()} == {MISSING}
+    others = {name for name, verdict in verdicts(some).items() if verdict.state == MISSING}
+    assert others == {exercise.name for exercise in released_exercises(["05"])} and some.flags == ()
+    assert {verdict.state for verdict in verdicts(nothing).values()} == {MISSING}
     page, report = feedback_page(some, release), class_report([some, nothing], release)
     assert f"– </span> {MISSING}".replace(" </", "</") in page and "Not handed in</th>" in report
     assert "Wrong answers without a name" not in report
@@ -133,8 +133,8 @@ def test_a_class_of_which_nothing_can_be_read_has_no_part_in_the_mean(grade):
         replace(grade(broken), student="bob"),
         replace(grade(remarks=("x.zip can't be read.",)), student="cy"),
     ]
-    assert [one.unreadable for one in results] == [False, True, True]
-    assert {one.state for result in results[1:] for one in verdicts(result).values()} == {UNREADABLE}
+    assert [result.unreadable for result in results] == [False, True, True]
+    assert {verdict.state for result in results[1:] for verdict in verdicts(result).values()} == {UNREADABLE}
     report = class_report(results, RELEASE)
     assert "<dt>Handed in</dt><dd>1</dd>" in report and f"<dt>Mean</dt><dd>{TOTAL} of {TOTAL} points" in report
     assert "<dt>Nothing readable</dt><dd>2, not in the mean and the median</dd>" in report
@@ -205,8 +205,8 @@ def test_compiling_costs_no_point(grade, decorator):
 
 
 def solutions(count, change=lambda source: source):
-    exercises = [one for one in EXERCISES.values() if one.lesson == "04"][:count]
-    return [change(inspect.getsource(one.solution)) for one in exercises]
+    exercises = [exercise for exercise in EXERCISES.values() if exercise.lesson == "04"][:count]
+    return [change(inspect.getsource(exercise.solution)) for exercise in exercises]
 
 
 COPIED = "word for word the solutions of the course"
@@ -278,7 +278,7 @@ def test_a_mark_without_a_hand_in_needs_an_empty_folder(class_, graded):
     with pytest.raises(ValueError, match="make an empty folder of that name among those handed in"):
         graded()
     (class_ / "handed_in" / "bob").mkdir()
-    assert {one.student: one.points for one in graded()} == {"ada": 0, "bob": 1}
+    assert {result.student: result.points for result in graded()} == {"ada": 0, "bob": 1}
 
 
 def test_equal_hand_ins_are_shown_to_the_teacher_only(class_, graded):
@@ -289,9 +289,9 @@ def test_equal_hand_ins_are_shown_to_the_teacher_only(class_, graded):
     give(class_, "fay.ipynb", RIGHT["merge_heads"])
     give(class_, "gil.ipynb", RIGHT["merge_heads"], "y = 1")
     for _ in range(2):  # from the store, too
-        flags = {one.student: one.flags for one in graded()}
+        flags = {result.student: result.flags for result in graded()}
         assert flags["ada"] == ("the same hand-in as bob, cy",) and flags["cy"] == ("the same hand-in as ada, bob",)
-        assert not any(flags[one] for one in ("dan", "eve", "fay", "gil"))
+        assert not any(flags[student] for student in ("dan", "eve", "fay", "gil"))
     assert "the same hand-in" in (class_ / "out" / "report.html").read_text()
     assert not any("the same hand-in" in page.read_text() for page in (class_ / "out" / "feedback").iterdir())
 
@@ -379,7 +379,7 @@ def test_who_is_missing_is_named(class_, graded):
     (class_ / "handed_in" / "bob.ipynb").unlink()
     for _ in range(2):
         graded()
-        (said,) = [one for one in graded.said if "earlier run" in one]
+        (said,) = [sentence for sentence in graded.said if "earlier run" in sentence]
         assert said.endswith("so in no table (results/ still has them): bob.")
         assert said in (class_ / "out" / "report.html").read_text()
 
@@ -420,7 +420,7 @@ def test_a_decision_names_somebody(tmp_path, name, known):
     ],
 )
 def test_a_decision_does_not_hide_what_the_check_found(tmp_path, before, points, state, kept):
-    released = next(one for one in RELEASED if one.points == 2)
+    released = next(exercise for exercise in RELEASED if exercise.points == 2)
     (tmp_path / "decisions.csv").write_text(
         f"student,exercise,points,comment\nada,{released.name},{points},Half of it.\n"
     )
@@ -479,7 +479,9 @@ def test_the_record_may_be_edited(class_, grade):
     """Fewer exercises, other points: what `release.json` says is graded."""
     path = class_ / "week4" / "release.json"
     record = json.loads(path.read_text())
-    record["exercises"] = [one | {"points": 10} for one in record["exercises"] if one["name"] == "merge_heads"]
+    record["exercises"] = [
+        exercise | {"points": 10} for exercise in record["exercises"] if exercise["name"] == "merge_heads"
+    ]
     path.write_text(json.dumps(record))
     result = grade(sheet("04_exercises.ipynb", *RIGHT.values()), release=read_manifest(path))
     assert [(mark.verdict.name, mark.points, mark.possible) for mark in result.marks] == [("merge_heads", 10, 10)]

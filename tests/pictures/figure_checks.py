@@ -63,12 +63,12 @@ def check_figure(figure: Drawn, *, widest: float = 870, smallest: float = SMALLE
         assert _apart(box, its_box), f"{one!r} and {other!r} overlap"
 
 
-def _apart(one: np.ndarray, other: np.ndarray) -> bool:
+def _apart(corners_of: np.ndarray, other: np.ndarray) -> bool:
     """Whether a line parallel to a side of one of two rectangles lies between them."""
-    for corners in (one, other):
+    for corners in (corners_of, other):
         for side in (corners[1] - corners[0], corners[2] - corners[1]):
             direction = side / max(np.linalg.norm(side), 1e-9)
-            here, there = one @ direction, other @ direction
+            here, there = corners_of @ direction, other @ direction
             if here.max() <= there.min() + TOLERANCE or there.max() <= here.min() + TOLERANCE:
                 return True
     return False

@@ -61,11 +61,11 @@ def check_svg(svg, widest, largest):
     boxes = list(_boxes(root, 0.0, 0.0))
     for left, top, right, bottom, text in boxes:
         assert left >= 0 and top >= 0 and right <= width + 1 and bottom <= height + 1, f"{text!r} is cut"
-    for number, one in enumerate(boxes):
+    for number, box in enumerate(boxes):
         for other in boxes[number + 1 :]:
-            across = min(one[2], other[2]) - max(one[0], other[0])
-            down = min(one[3], other[3]) - max(one[1], other[1])
-            assert across <= 1 or down <= 1, f"{one[4]!r} and {other[4]!r} overlap"
+            across = min(box[2], other[2]) - max(box[0], other[0])
+            down = min(box[3], other[3]) - max(box[1], other[1])
+            assert across <= 1 or down <= 1, f"{box[4]!r} and {other[4]!r} overlap"
 
 
 def _boxes(node, x, y):

@@ -114,7 +114,7 @@ def test_labels_of_a_logarithmic_axis_never_touch(axes):
         ax = axes[-1]
         ax.figure.canvas.draw()
         shown = [label.get_window_extent() for label in ax.get_xticklabels()]
-        assert len(shown) > 1 and all(one.x1 < other.x0 for one, other in pairwise(shown)), points
+        assert len(shown) > 1 and all(label.x1 < other.x0 for label, other in pairwise(shown)), points
 
 
 def test_a_single_point_is_a_marker_and_does_not_grow():

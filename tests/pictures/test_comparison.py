@@ -109,9 +109,9 @@ def test_large_patterns_are_drawn_without_indices():
 
 
 def test_leading_axes_of_one_dtypes_and_gradients():
-    one = compare(A, B, WORDS)
+    picture = compare(A, B, WORDS)
     other = compare(A[None, None].double().requires_grad_(), B[None].double(), WORDS)
-    assert one.caption == other.caption
+    assert picture.caption == other.caption
     assert "a difference of +0.12." in compare(A.bfloat16(), B.bfloat16(), WORDS).caption  # 0.63 is rounded there
 
 

@@ -25,16 +25,16 @@ def test_words_and_caption():
     whole = forms()["grouped-query"]
     parts = cut(whole, 2)
     with torch.no_grad():
-        one, two = (float(part(X)[0, 2, 5]) for part in parts)
+        first, two = (float(part(X)[0, 2, 5]) for part in parts)
     picture = draw_devices(whole, parts, X, words=WORDS, highlight=(2, 5))
     for device, (heads, rows) in enumerate((("0 and 1", "0 to 3"), ("2 and 3", "4 to 7"))):
         held = f"rows {rows} of q_proj (heads {heads}), rows {2 * device} to {2 * device + 1} of k_proj (head {device})"
         assert f"device {device} holds {held}, " in picture.description
         assert f" and columns {rows} of out_proj (heads {heads}). " in picture.description
-        assert f"Its output for “and”, column 5: {(one, two)[device]:.4f}." in picture.description
+        assert f"Its output for “and”, column 5: {(first, two)[device]:.4f}." in picture.description
     total = re.search(r"All-reduce: (.*), the whole module's output\.", picture.description)[1].replace("−", "-")
     numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", total.replace("- ", "-"))]
-    assert numbers == pytest.approx([one, two, one + two], abs=1e-4)
+    assert numbers == pytest.approx([first, two, first + two], abs=1e-4)
     assert picture.caption == "What 2 devices give adds up to the whole module's output: checked in float64."
 
 

@@ -61,8 +61,8 @@ def test_signs_and_arrows_stand_at_the_middle_of_the_first_table():
 
 def test_columns_leave_gaps_and_skip_what_is_empty():
     whole = column([label("one"), Canvas(), label("two")], gap=10)
-    one, two = place_of(whole, "one"), place_of(whole, "two")
-    assert two[1] - one[1] == pytest.approx(label("one").height + 10, abs=1)
+    first, two = place_of(whole, "one"), place_of(whole, "two")
+    assert two[1] - first[1] == pytest.approx(label("one").height + 10, abs=1)
     assert column([Canvas(), Canvas()]).height == 0
     assert column([label("a name"), table(title="title").draw()]).top > table(title="title").draw().top
 
@@ -146,10 +146,10 @@ def test_a_picture_is_what_a_scene_says_and_draws():
 def scenes():
     """Every class of the library that describes and draws itself."""
     for found in pkgutil.walk_packages(course_lib.pictures.__path__, "course_lib.pictures."):
-        for _, one in inspect.getmembers(importlib.import_module(found.name), inspect.isclass):
-            own = one.__module__ == found.name and not getattr(one, "_is_protocol", False)
-            if own and hasattr(one, "describe") and hasattr(one, "draw"):
-                yield one
+        for _, member in inspect.getmembers(importlib.import_module(found.name), inspect.isclass):
+            own = member.__module__ == found.name and not getattr(member, "_is_protocol", False)
+            if own and hasattr(member, "describe") and hasattr(member, "draw"):
+                yield member
 
 
 def test_scenes_are_frozen():

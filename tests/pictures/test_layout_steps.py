@@ -117,8 +117,8 @@ def test_steps_fold_out_one_by_one_without_a_kernel():
     assert html.count("<details") == html.count("<summary>") == 3 and html.count("<img alt=") == 4
     for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', html):
         assert base64.b64decode(data).startswith(b"<svg")
-    (one,) = re.findall(r"<figcaption>(.*?)</figcaption>", html)
-    assert one == picture.caption
+    (caption,) = re.findall(r"<figcaption>(.*?)</figcaption>", html)
+    assert caption == picture.caption
     assert layout_steps(record(lambda x: x.view(1, 6, 2, 2), QUERIES)).steps == ()  # nothing to step through
 
 

@@ -48,7 +48,7 @@ def test_numbers_stay_through_a_chain_of_recordings(seed, data):
     for number in torch.randint(1000, (4,), generator=torch.Generator().manual_seed(seed)).tolist():
         step = some_step(number, x.shape)
         recording = record(step, x)
-        if not any(one.is_layout for one in recording.all_steps):
+        if not any(step.is_layout for step in recording.all_steps):
             continue  # an order of axes that is the one they have
         (path,) = paths_of(recording, origins_of(before))
         assert torch.equal(path.sources[0].elements, index)

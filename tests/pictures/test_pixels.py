@@ -15,8 +15,8 @@ COUNT |= {"dial.py", "plane.py"}  # and in drawings with coordinates
 FREE = {0, 1, 2}  # nothing, the next one, and a half
 TOOLS = {
     *(name for name, _ in inspect.getmembers(canvas.Canvas, inspect.isfunction) if not name.startswith("_")),
-    *(name for name, one in inspect.getmembers(grid, inspect.isfunction) if one.__module__ == grid.__name__),
-    *(name for name, one in inspect.getmembers(table, inspect.isclass) if one.__module__ == table.__name__),
+    *(name for name, member in inspect.getmembers(grid, inspect.isfunction) if member.__module__ == grid.__name__),
+    *(name for name, member in inspect.getmembers(table, inspect.isclass) if member.__module__ == table.__name__),
 }
 
 

@@ -60,9 +60,9 @@ def test_one_below_the_other_they_have_an_upright_drawing_if_one_of_them_has():
 
     few, many = picture("wide", "upright"), picture("many")
     assert not many.above(many, caption="").portrait
-    for one, other in [(few, few), (few, many), (many, few)]:
-        texts = [text for each in (one, other) for text in texts_of(each.portrait or each.svg)]
-        assert texts_of(one.above(other, caption="").portrait) == texts
+    for words, other in [(few, few), (few, many), (many, few)]:
+        texts = [text for each in (words, other) for text in texts_of(each.portrait or each.svg)]
+        assert texts_of(words.above(other, caption="").portrait) == texts
 
 
 def test_heads_stand_below_each_other_unless_their_numbers_would_be_too_small():

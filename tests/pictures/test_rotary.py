@@ -26,10 +26,10 @@ def turned_by_complex(table, pairs="halves", sign=1.0, places=range(TOKENS)):
     result = table.clone()
     for place, row in zip(places, result, strict=True):
         for pair in range(PAIRS):
-            one, two = (pair, pair + PAIRS) if pairs == "halves" else (2 * pair, 2 * pair + 1)
+            first, two = (pair, pair + PAIRS) if pairs == "halves" else (2 * pair, 2 * pair + 1)
             angle = sign * place * THETA ** (-pair / PAIRS)
-            turned = complex(row[one], row[two]) * cmath.exp(1j * angle)
-            row[one], row[two] = turned.real, turned.imag
+            turned = complex(row[first], row[two]) * cmath.exp(1j * angle)
+            row[first], row[two] = turned.real, turned.imag
     return result
 
 

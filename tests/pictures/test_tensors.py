@@ -35,9 +35,11 @@ def test_a_product_shows_all_three_matrices_and_the_sum_of_one_number():
         for number in table.flatten():
             assert number_text(number, decimals=True) in shown
     assert result[2, 4] == pytest.approx(sum(left[2, i].item() * right[i, 4].item() for i in range(3)))
-    factors = [[number_text(one.item(), decimals=True) for one in (left[2, i], right[i, 4])] for i in range(3)]
+    factors = [[number_text(number.item(), decimals=True) for number in (left[2, i], right[i, 4])] for i in range(3)]
     assert any(two.startswith("-") for _, two in factors)
-    terms = [f"{one} · ({two})" if two.startswith("-") else f"{one} · {two}" for one, two in factors]
+    terms = [
+        f"{left_factor} · ({two})" if two.startswith("-") else f"{left_factor} · {two}" for left_factor, two in factors
+    ]
     assert (
         f"{' + '.join(terms)} = {number_text(result[2, 4], decimals=True)}".replace("+ -", "− ").replace("-", "−")
         in picture.description

@@ -68,11 +68,14 @@ def words_of(kind: str, text: str) -> str:
 
 def violations(found: Iterable[Text]) -> list[str]:
     """The words that the glossary rules out, each with its place."""
-    wrong, words = ruled_out(), [(one, words_of(one.kind, one.text)) for one in found if one.text not in EXCEPTIONS]
+    wrong, words = (
+        ruled_out(),
+        [(text, words_of(text.kind, text.text)) for text in found if text.text not in EXCEPTIONS],
+    )
     return [
-        f"{one.where}: {word!r} in {one.kind}"
-        for one, said in words
-        for word in sorted(wrong[one.kind])
+        f"{text.where}: {word!r} in {text.kind}"
+        for text, said in words
+        for word in sorted(wrong[text.kind])
         if f" {word} " in said
     ]
 
@@ -81,7 +84,7 @@ def violations(found: Iterable[Text]) -> list[str]:
 def all_texts() -> list[Text]:
     """The texts of all files."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    return [one for path in paths for one in texts(path.relative_to(ROOT), path.read_text(encoding="utf-8"))]
+    return [text for path in paths for text in texts(path.relative_to(ROOT), path.read_text(encoding="utf-8"))]
 
 
 def test_the_glossary_rules_words_out():

@@ -38,7 +38,7 @@ def test_every_example_of_the_doctor_runs():
 def test_the_page_lists_every_path_and_counts_the_mistakes():
     table = DOCTOR.split("| path |")[1].split("\n\n")[0]
     assert {name for row in table.splitlines()[2:] for name in row.split("|")[1].strip().split(", ")} >= {
-        part for one in PATHS for part in one.name.split(", ")
+        part for path in PATHS for part in path.name.split(", ")
     }
     assert f"It knows {len(CATALOGUE)} [mistakes by name]" in DOCTOR
 

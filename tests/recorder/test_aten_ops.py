@@ -64,7 +64,7 @@ def test_expanding_step_by_step_gives_what_the_whole_run_gives(code, mode):
     with MODES[mode]():
         recording = record(CODE[code], X)
     steps = [step for step in recording if not (step.part and step.part[0])]
-    below = [one.op for step in steps for one in step.aten_ops]
+    below = [aten_op.op for step in steps for aten_op in step.aten_ops]
     if mode == "autocast":  # within a region, PyTorch casts a parameter once and keeps the copy; a step alone casts it
         below, seen.ops = ([op for op in ops if op not in ("_to_copy", "detach")] for ops in (below, seen.ops))
     without = ("item", "_local_scalar_dense")
@@ -81,9 +81,9 @@ def test_the_copy_in_a_reshape_and_its_bytes():
 def test_the_stride_of_zero_and_the_copies_in_a_broadcast_product():
     queries, keys = torch.randn(2, 3, 1, 7), torch.randn(2, 1, 7, 5)
     (product,) = record(torch.matmul, queries, keys).steps
-    expanded = next(one for one in product.aten_ops if one.op == "expand" and 0 in one.stride)
+    expanded = next(aten_op for aten_op in product.aten_ops if aten_op.op == "expand" and 0 in aten_op.stride)
     assert expanded.shape == (2, 3, 7, 5) and expanded.stride[1] == 0
-    clone = next(one for one in product.aten_ops if one.op == "clone")
+    clone = next(aten_op for aten_op in product.aten_ops if aten_op.op == "clone")
     assert clone.nbytes == 3 * keys.numel() * 4
 
 
@@ -98,7 +98,7 @@ def test_asking_for_aten_ops_changes_nothing():
     before = [step.tensor.clone() for step in recording]
     state = torch.get_rng_state()
     (in_place,) = (step.aten_ops for step in recording if step.effect == "in-place")
-    assert [one.op for one in in_place] == ["mul_"] and in_place[0].effect == "in-place"
+    assert [step.op for step in in_place] == ["mul_"] and in_place[0].effect == "in-place"
     assert all(step.aten_ops for step in recording)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(step.tensor, kept) for step, kept in zip(recording, before, strict=True))
@@ -111,7 +111,7 @@ def test_views_of_one_memory_stay_views_of_it_in_a_second_run():
         return y
 
     (in_place,) = (step for step in record(forward, X) if step.effect == "in-place")
-    assert [one.op for one in in_place.aten_ops] == ["copy_"]
+    assert [aten_op.op for aten_op in in_place.aten_ops] == ["copy_"]
 
 
 def test_in_place_calls_are_looked_into_on_fake_and_meta_tensors():

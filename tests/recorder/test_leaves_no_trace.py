@@ -73,7 +73,7 @@ def test_a_failed_recording_dies_with_its_error(without_collector):
 
 def test_the_module_and_the_process_are_as_before():
     attention = module(dropout=0.5).train()
-    attributes = {name: dict(vars(one)) for name, one in attention.named_modules()}
+    attributes = {name: dict(vars(submodule)) for name, submodule in attention.named_modules()}
     state = {key: value.clone() for key, value in attention.state_dict().items()}
     torch.manual_seed(7)
     plain = attention(X)
@@ -85,10 +85,10 @@ def test_the_module_and_the_process_are_as_before():
         assert str(recording.expand())
     assert torch.equal(recording.output, plain)
     assert torch.equal(torch.get_rng_state(), after_plain)
-    assert {name: dict(vars(one)) for name, one in attention.named_modules()} == attributes
+    assert {name: dict(vars(submodule)) for name, submodule in attention.named_modules()} == attributes
     assert all(torch.equal(value, state[key]) for key, value in attention.state_dict().items())
     assert attention.training and torch.is_grad_enabled() and _get_current_function_mode_stack() == []
-    assert not any(one._forward_hooks or one._forward_pre_hooks for one in attention.modules())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in attention.modules())
 
 
 def test_every_mode_is_recorded():

@@ -90,5 +90,5 @@ def test_names_in_other_scripts_keep_the_columns_straight():
         return été
 
     lines = str(record(code, torch.ones(2))).splitlines()
-    cells = [sum(2 if one in "查询" else 1 for one in line.partition("(2,)")[0]) for line in lines[1:]]
+    cells = [sum(2 if letter in "查询" else 1 for letter in line.partition("(2,)")[0]) for line in lines[1:]]
     assert len(cells) == 2 and len(set(cells)) == 1

@@ -14,10 +14,10 @@ def sources(story, key, cell):
     """Return the direct sources of a number as (key of a tensor, position)."""
     stage = next((stage for stage in story.stages if stage.result.key == key), None)
     found = []
-    for one, table in zip(stage.reads, stage.sources, strict=True) if stage else ():
+    for source, table in zip(stage.reads, stage.sources, strict=True) if stage else ():
         own = positions(table[0][table[1][cell]]) if table and table != "all" else [cell]
-        places = range(one.numel) if table == "all" else own
-        found += [(one.key, place) for place in places]
+        places = range(source.numel) if table == "all" else own
+        found += [(source.key, place) for place in places]
     return found
 
 

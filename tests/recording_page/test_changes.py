@@ -113,16 +113,16 @@ def changed(call, tensors, number, by=1e-4):
     """Return which numbers of a call's result change with another value of each number of one of its tensors."""
 
     def run(instead):
-        given = [one.clone() for one in tensors]
+        given = [tensor.clone() for tensor in tensors]
         given[number] = instead
         return call(*given).flatten()
 
-    one = tensors[number]
-    before = run(one)
-    table = torch.zeros(len(before), one.numel(), dtype=torch.bool)
-    for i in range(one.numel()):
-        for other in others(one.flatten()[i], by):
-            poked = one.clone()
+    tensor = tensors[number]
+    before = run(tensor)
+    table = torch.zeros(len(before), tensor.numel(), dtype=torch.bool)
+    for i in range(tensor.numel()):
+        for other in others(tensor.flatten()[i], by):
+            poked = tensor.clone()
             poked.view(-1)[i] = other
             with contextlib.suppress(IndexError, RuntimeError):  # no index
                 table[:, i] |= run(poked) != before
@@ -142,22 +142,22 @@ def told(call, tensors):
     recording = record(call, *tensors)
     stage = next(stage for stage in story_of(recording).stages[::-1] if stage.step.tensor is recording.output)
     found = sources_of(stage.step, stage.result, stage.inputs)
-    return {id(one.tensor): table for one, table in zip(stage.inputs, found, strict=True)}
+    return {id(source.tensor): table for source, table in zip(stage.inputs, found, strict=True)}
 
 
 @pytest.mark.parametrize("name", SELECTING | CHOOSING | WRITING | HIDING)
 def test_sources_are_the_numbers_whose_change_shows(name):
     call, tensors = (SELECTING | CHOOSING | WRITING | HIDING)[name]
-    tensors = [one.clone() for one in tensors]
+    tensors = [tensor.clone() for tensor in tensors]
     found = told(call, tensors)
-    for number, one in enumerate(tensors):
-        if number == 0 and id(one) not in found:  # the call wrote into a copy of it
+    for number, tensor in enumerate(tensors):
+        if number == 0 and id(tensor) not in found:  # the call wrote into a copy of it
             continue
         shows = changed(call, tensors, number)
-        if name in WRITING and one.dtype == torch.int64:  # another index may write the same
-            assert not (shows & ~found[id(one)]).any()
+        if name in WRITING and tensor.dtype == torch.int64:  # another index may write the same
+            assert not (shows & ~found[id(tensor)]).any()
         else:
-            assert torch.equal(found[id(one)], shows), number
+            assert torch.equal(found[id(tensor)], shows), number
 
 
 INDICES = {name: lambda x, name=name: getattr(x, name)(dim=1)[1] for name in WITH_INDICES}
@@ -176,9 +176,9 @@ def test_sources_of_an_index_are_the_numbers_whose_change_can_choose_another_one
 def test_each_number_whose_change_shows_in_a_norm_is_a_source(name):
     call, tensors = NORMS[name]
     found = told(call, tensors)
-    for number, one in enumerate(tensors):
-        assert not (changed(call, tensors, number, by=0.5) & ~found[id(one)]).any(), number
-        assert name != "batch_norm" or torch.equal(found[id(one)], changed(call, tensors, number))
+    for number, tensor in enumerate(tensors):
+        assert not (changed(call, tensors, number, by=0.5) & ~found[id(tensor)]).any(), number
+        assert name != "batch_norm" or torch.equal(found[id(tensor)], changed(call, tensors, number))
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,6 @@ def test_a_wrong_rule_is_found(monkeypatch, rule, name):
         return found and [table if table is None else table.roll(1, dims=-1) for table in found]
 
     right = getattr(sources, f"{rule}_sources")
-    monkeypatch.setattr(sources, "RULES", tuple(turned if one is right else one for one in sources.RULES))
+    monkeypatch.setattr(sources, "RULES", tuple(turned if rule is right else rule for rule in sources.RULES))
     with pytest.raises(AssertionError):
         test_sources_are_the_numbers_whose_change_shows(name)

@@ -92,7 +92,7 @@ def test_grouped_queries_share_keys():
 def test_the_side_that_decides_leaves_the_other_no_source(code):
     """A number is a source if its change alone changes the result."""
     values = torch.tensor([False, True])
-    a, b = (one.flatten() for one in torch.meshgrid(values, values, indexing="ij"))
+    a, b = (grid.flatten() for grid in torch.meshgrid(values, values, indexing="ij"))
     story, result = story_of(record(code, a, b)), code(a, b)
     for name, changed in (("a", code(~a, b)), ("b", code(a, ~b))):
         moves = (changed != result).tolist()

@@ -41,7 +41,7 @@ def unread(scores):
 def test_what_is_hidden_is_hatched(code):
     page = page_of(record(code, SCORES.clone()))
     hatched = [place_of(table) for table in re.findall(r"<tbody>.*?</table>", page) if ">T" in table or ">F" in table]
-    assert hatched and all(one in ([1], []) for one in hatched), hatched  # [] of a mask that hides nothing
+    assert hatched and all(cells in ([1], []) for cells in hatched), hatched  # [] of a mask that hides nothing
     assert [1] in hatched
 
 

@@ -131,4 +131,4 @@ def test_a_leaf_is_shown_as_it_was_when_it_was_read():
         return first
 
     story = story_of(record(step, torch.ones(2)))
-    assert {one.title: one.texts for one in story.leaves}["tensor from outside"] == ["0", "0"]
+    assert {leaf.title: leaf.texts for leaf in story.leaves}["tensor from outside"] == ["0", "0"]

@@ -59,7 +59,7 @@ def test_tables_of_heads_have_the_heads_colour():
 
 def by_einsum(x):
     q, k, v = (x * number for number in (1.0, 2.0, 3.0))
-    q, k, v = (one.unflatten(-1, (2, 3)) for one in (q, k, v))
+    q, k, v = (tensor.unflatten(-1, (2, 3)) for tensor in (q, k, v))
     scores = torch.einsum("bqhd, bkhd -> bhqk", q, k)
     return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v)
 

@@ -260,5 +260,5 @@ def test_axes_have_names(call):
 
 def test_the_weights_of_an_embedding_have_rows_of_a_vocabulary():
     story = story_of(record(torch.nn.Embedding(7, 4), torch.tensor([[3, 1]])))
-    assert {one.title: one.axes for one in story.leaves}["weight"] == ("vocabulary", "feature")
+    assert {leaf.title: leaf.axes for leaf in story.leaves}["weight"] == ("vocabulary", "feature")
     assert story.stages[-1].result.axes == ("batch", "token", "feature")

@@ -42,8 +42,8 @@ class Translator(nn.Module):
         self.encoder = Attention(-2 if mistake == "softmax of the encoder" else -1)
         self.decoder, self.cross = Attention(), Attention()
         self.mistake = mistake
-        for one in self.parameters():
-            nn.init.normal_(one, std=0.4)
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=0.4)
 
     def embedded(self, ids, before=0):
         return self.embed(ids) + self.position(torch.arange(before, before + ids.shape[1], device=ids.device))
@@ -87,10 +87,10 @@ def scanned(mistake="", kind=Translator, **options):
 def test_a_right_encoder_decoder_agrees_and_its_three_attentions_are_examined():
     report = scanned()
     assert report.ok, report
-    agree = {one.path for one in report.outcomes if one.status == "agrees"}
+    agree = {outcome.path for outcome in report.outcomes if outcome.status == "agrees"}
     assert agree >= {"one pass", "context read", "context padded", "in chunks", "token by token", "one sample",
                      "three samples", "float32", "bfloat16", "attention"}  # fmt: skip
-    (inside,) = [one for one in report.outcomes if one.path == "attention"]
+    (inside,) = [outcome for outcome in report.outcomes if outcome.path == "attention"]
     said = "2 attentions found, 2 examined: nothing wrong was found; of its encoder 1 attention examined"
     assert inside.detail == said
 
@@ -168,12 +168,12 @@ def test_an_encoder_that_fails_says_why():
 )
 def test_a_mistake_of_one_side_is_found(mistake, path, named):
     report = scanned(mistake)
-    assert (path, named) in [(one.path, one.mistake) for one in report.wrong], report
+    assert (path, named) in [(outcome.path, outcome.mistake) for outcome in report.wrong], report
 
 
 def test_a_mask_of_the_source_that_is_never_read_is_found():
     report = scanned(kind=Unmasked, paths=["context padded"])
-    assert [one.mistake for one in report.wrong] == ["mask-discarded"], report
+    assert [outcome.mistake for outcome in report.wrong] == ["mask-discarded"], report
 
 
 def test_a_mask_that_only_the_encoder_reads_is_not_cleared():
@@ -200,7 +200,7 @@ def test_a_module_of_pytorch_takes_its_masks_by_a_call():
     x, context = (torch.randn(2, count, 12, generator=generator) for count in (7, 10))
     report = scan(model, x, context=context, call=call)
     assert not report.wrong, report
-    assert "context padded" in {one.path for one in report.outcomes if one.status == "agrees"}, report
+    assert "context padded" in {outcome.path for outcome in report.outcomes if outcome.status == "agrees"}, report
 
 
 def test_the_command_takes_a_context(tmp_path, capsys):
@@ -243,5 +243,5 @@ def test_a_family_with_an_encoder_is_scanned_with_both_sides():
     report = scan(model, IDS, context=context)
     assert not report.wrong, report
     assert {"context padded", "token by token", "attention"} <= {
-        one.path for one in report.outcomes if one.status in ("agrees", "remark")
+        outcome.path for outcome in report.outcomes if outcome.status in ("agrees", "remark")
     }

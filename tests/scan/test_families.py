@@ -33,7 +33,7 @@ IDS = torch.randint(3, 93, (2, 9), generator=torch.Generator().manual_seed(1))
 def test_nothing_is_wrong_with_a_control(family):
     report = scan(tiny_model(family), IDS)
     assert report.ok, report
-    assert sum(one.status == "agrees" for one in report.outcomes) >= 8
+    assert sum(outcome.status == "agrees" for outcome in report.outcomes) >= 8
 
 
 @pytest.mark.slow
@@ -41,13 +41,13 @@ def test_nothing_is_wrong_with_a_control(family):
 def test_the_families_that_see_the_future_are_found(family):
     report = scan(tiny_model(family), IDS)
     sees = (5, 12) <= RELEASE <= (5, 17)
-    wrong = [one for one in report.wrong if one.path != "flex"]
-    assert ("one pass" in {one.path for one in wrong}) == sees
-    assert {one.path for one in wrong} <= {"one pass", "attention"}
-    assert {one.mistake for one in wrong} == ({"no-causal-mask"} if sees else set())
-    assert ("flex" in {one.path for one in report.wrong}) == (family == "doge" and not sees)
-    for one in report.findings[:1]:
-        assert one.where.file.endswith(f"modeling_{family.replace('-', '_')}.py")
+    wrong = [outcome for outcome in report.wrong if outcome.path != "flex"]
+    assert ("one pass" in {outcome.path for outcome in wrong}) == sees
+    assert {outcome.path for outcome in wrong} <= {"one pass", "attention"}
+    assert {outcome.mistake for outcome in wrong} == ({"no-causal-mask"} if sees else set())
+    assert ("flex" in {outcome.path for outcome in report.wrong}) == (family == "doge" and not sees)
+    for finding in report.findings[:1]:
+        assert finding.where.file.endswith(f"modeling_{family.replace('-', '_')}.py")
 
 
 def test_a_mask_that_is_taken_away_is_found_in_a_family_that_is_right():
@@ -58,13 +58,13 @@ def test_a_mask_that_is_taken_away_is_found_in_a_family_that_is_right():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(modeling_gpt2, "create_causal_mask", lambda **_: torch.zeros(1, 1, 9, 9, dtype=torch.float64))
         report = scan(model, IDS, paths=["one pass"])
-    assert [one.mistake for one in report.findings] == ["no-causal-mask"]
+    assert [finding.mistake for finding in report.findings] == ["no-causal-mask"]
     assert report.findings[0].where.file.endswith("modeling_gpt2.py")
 
 
 def test_a_cache_that_is_asked_for_by_a_keyword_is_used():
     report = scan(tiny_model("granitemoe"), IDS, paths=["in chunks", "token by token", "padded, cached"])
-    assert [one.status for one in report.outcomes] == ["agrees"] * 3
+    assert [outcome.status for outcome in report.outcomes] == ["agrees"] * 3
 
 
 @pytest.mark.parametrize("family", ["jamba", "zamba", "bamba"])
@@ -80,7 +80,7 @@ def test_ids_of_a_model_without_a_table_of_embeddings_are_not_examined_inside():
             return torch.nn.functional.one_hot(ids, 97).cumsum(1).double()
 
     report = scan(Counted(), IDS, paths=["one pass", "attention"])
-    assert [(one.path, one.status) for one in report.outcomes] == [
+    assert [(outcome.path, outcome.status) for outcome in report.outcomes] == [
         ("one pass", "agrees"),
         ("attention", "not examined"),
     ]
@@ -102,7 +102,7 @@ def test_a_family_whose_layers_have_names_of_their_own_is_small_and_of_one_sampl
     assert model.config.num_decoder_layers == 2
     report = scan(model, IDS, paths=["attention"])
     # It does see the future, a little. Its values have the order (batch, head, stream), its keys (batch, stream, head).
-    assert {one.mistake for one in report.wrong} == {"no-causal-mask"}, report
+    assert {outcome.mistake for outcome in report.wrong} == {"no-causal-mask"}, report
 
 
 @pytest.mark.skipif(not EVERY, reason="takes long; SCAN_FAMILIES=1 runs it")

@@ -77,7 +77,7 @@ def test_attentions_are_named_and_counted_with_each_reason_once():
 
 def test_a_path_that_the_model_offers_and_fails_on_is_not_examined(models):
     report = scan(models["FailsWithMask"](), X, paths=["one pass", *MASKED])
-    assert [one.name for one in report.not_examined] == [f"the path `{a}`" for a in MASKED]
+    assert [unseen.name for unseen in report.not_examined] == [f"the path `{a}`" for a in MASKED]
     assert report.exit_status == 2
     assert report.as_dict()["not_examined"][1] == "the path `padded right`: TypeError: no masks today"
 

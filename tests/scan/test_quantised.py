@@ -95,9 +95,9 @@ def test_quantised_layers_are_examined_and_named(kind, causal):
         model = WAYS[kind](Attention(causal))
     doctor, scanned = diagnose(model, X, num_heads=3), scan(model, X)
     assert doctor.mistakes == (() if causal else ("no-causal-mask",)), doctor
-    assert {one.mistake for one in scanned.findings} == (set() if causal else {"no-causal-mask"}), scanned
+    assert {finding.mistake for finding in scanned.findings} == (set() if causal else {"no-causal-mask"}), scanned
     said = f"quantised layers ({kind}: qkv, out) were run with the plain weights that they stand for"
-    assert any(said in one for one in doctor.remarks)
+    assert any(said in remark for remark in doctor.remarks)
     assert said in str(scanned) and said in scanned._repr_html_() and said in scanned.as_dict()["note"]
 
 

@@ -73,7 +73,7 @@ class GptOssModel(nn.Module):
 
 
 def outcome(model):
-    return {one.path: one for one in scan(model, X).outcomes}["attention"]
+    return {outcome.path: outcome for outcome in scan(model, X).outcomes}["attention"]
 
 
 def test_recurrent_layers_are_found_by_what_they_are():
@@ -93,6 +93,6 @@ def test_a_state_is_not_examined_and_the_attention_beside_it_is():
 @pytest.mark.parametrize("model", [Attention, Hybrid])
 def test_attention_that_sees_too_much_is_wrong_beside_a_state_and_with_layers_called_conv1d(model):
     torch.manual_seed(0)
-    found = [one for one in scan(model(sees=1), X).outcomes if one.status == "wrong"]
-    assert {one.path for one in found} >= {"one pass"}, found
-    assert "mask-off-by-one" in {one.mistake for one in found}, found
+    found = [outcome for outcome in scan(model(sees=1), X).outcomes if outcome.status == "wrong"]
+    assert {outcome.path for outcome in found} >= {"one pass"}, found
+    assert "mask-off-by-one" in {outcome.mistake for outcome in found}, found

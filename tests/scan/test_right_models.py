@@ -87,5 +87,5 @@ def test_a_router_that_sorts_tokens_mixes_no_samples(mixes):
     with torch.random.fork_rng():
         torch.manual_seed(2)
         report = scan(Routed(mixes), IDS)
-    assert ("batch-mixed" in [one.mistake for one in report.wrong]) == mixes, report
+    assert ("batch-mixed" in [outcome.mistake for outcome in report.wrong]) == mixes, report
     assert mixes or not report.wrong, report

@@ -107,7 +107,7 @@ def scanned(mistake: str = "", **options):
 )
 def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
     report = scanned(mistake)
-    assert (path, named) in [(one.path, one.mistake) for one in report.wrong]
+    assert (path, named) in [(outcome.path, outcome.mistake) for outcome in report.wrong]
     assert not report.ok
     assert report.exit_status == 1
     assert named in report.findings[0].mistake
@@ -117,7 +117,7 @@ def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
 def test_all_paths_of_a_right_model_are_run_and_none_is_wrong():
     report = scanned()
     assert report.ok, report
-    assert not [one.path for one in report.outcomes if one.status == "not run"]
+    assert not [outcome.path for outcome in report.outcomes if outcome.status == "not run"]
     assert report.verdict == "17 paths run, none wrong, 1 differs."  # its positions, where padding moves them
 
 
@@ -152,14 +152,14 @@ def test_flex_attention_is_chosen_by_a_word_or_a_flag(kernel, bad):
 @pytest.mark.parametrize("mistake", ["dropout", "state"])
 def test_what_differs_between_two_plain_passes_is_said_once(mistake):
     report = scanned(mistake)
-    assert [one.path for one in report.wrong] == ["one pass"]
-    assert any("two plain passes already differ from each other" in one.detail for one in report.outcomes)
+    assert [outcome.path for outcome in report.wrong] == ["one pass"]
+    assert any("two plain passes already differ from each other" in outcome.detail for outcome in report.outcomes)
 
 
 @pytest.mark.parametrize(("mistake", "status"), [("", "agrees"), ("compiled", "wrong")])
 def test_the_compiled_path_is_run_if_it_is_asked_for(mistake, status):
-    assert "compiled" not in [one.path for one in scanned(mistake, paths=["fused"]).outcomes]
-    assert [one.status for one in scanned(mistake, paths=["compiled"]).outcomes] == [status]
+    assert "compiled" not in [outcome.path for outcome in scanned(mistake, paths=["fused"]).outcomes]
+    assert [outcome.status for outcome in scanned(mistake, paths=["compiled"]).outcomes] == [status]
 
 
 def test_a_difference_that_may_be_meant_is_counted_in_the_headline():
@@ -218,7 +218,7 @@ def test_the_course_s_classes_agree_on_all_their_paths():
     report = scan(attention, X, make_cache=lambda x: KVCache(len(x), 2, 7, 3, dtype=x.dtype))
     assert report.ok, report
     assert {"formula", "fused", "in chunks", "token by token"} <= {
-        one.path for one in report.outcomes if one.status == "agrees"
+        outcome.path for outcome in report.outcomes if outcome.status == "agrees"
     }
 
 
@@ -228,7 +228,9 @@ def test_pytorch_s_module_agrees_on_the_paths_that_its_call_offers():
 
     report = scan(nn.MultiheadAttention(12, 3, batch_first=True), X, causal=False, call=call)
     assert report.ok, report
-    assert {"weights returned", "padded left"} <= {one.path for one in report.outcomes if one.status == "agrees"}
+    assert {"weights returned", "padded left"} <= {
+        outcome.path for outcome in report.outcomes if outcome.status == "agrees"
+    }
 
 
 def test_the_model_is_left_as_it_was():
@@ -247,24 +249,24 @@ def test_a_model_that_fails_is_not_examined():
 
 def test_later_paths_of_a_model_that_sees_the_future_are_remarks():
     report = scanned("causal")
-    assert [one.path for one in report.wrong] == ["one pass"]
+    assert [outcome.path for outcome in report.wrong] == ["one pass"]
     assert "it can't agree with a plain pass that sees the future" in str(report)
 
 
 def test_some_paths_only():
-    assert [one.path for one in scanned(paths=["fused", "bfloat16"]).outcomes] == ["fused", "bfloat16"]
+    assert [outcome.path for outcome in scanned(paths=["fused", "bfloat16"]).outcomes] == ["fused", "bfloat16"]
 
 
 def test_the_report_as_data_and_as_html():
     report = scanned("fused")
     data = json.loads(report.as_json())
-    assert [one["path"] for one in data["paths"]][:3] == ["one pass", "formula", "fused"]
+    assert [path["path"] for path in data["paths"]][:3] == ["one pass", "formula", "fused"]
     assert data["findings"][0]["mistake"] == "paths-differ"
     more = [line for line in report.in_words(verbose=True).splitlines() if line not in repr(report).splitlines()]
     rules = ("fused", "flex", "paths")  # two paths of the scan, and a rule of the doctor on the attention inside
-    assert more == [f'   Decided by: rule="{one}", kind="mistake"' for one in rules]
+    assert more == [f'   Decided by: rule="{rule}", kind="mistake"' for rule in rules]
     assert "<td>fused</td><td>WRONG</td>" in report._repr_html_()
-    assert len({one.name for one in PATHS}) == len(PATHS)
+    assert len({path.name for path in PATHS}) == len(PATHS)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_a_cache_that_is_returned_is_handed_to_the_next_piece(mistake, made):
 
     torch.manual_seed(0)
     report = scan(Returned(mistake), X, make_cache=make_cache if made else None)
-    assert [one.path for one in report.wrong if one.mistake == "paths-differ"] == (
+    assert [outcome.path for outcome in report.wrong if outcome.mistake == "paths-differ"] == (
         ["in chunks", "token by token"] if mistake else []
     )
     assert report.exit_status == bool(mistake), report
@@ -182,4 +182,4 @@ def test_a_complex_table_stays_complex_in_every_dtype():
     torch.manual_seed(0)
     report = scan(ComplexTable(), X)
     assert (report.exit_status, report.findings) == (0, ()), report
-    assert all(one.status == "agrees" for one in report.outcomes if one.path in ("float32", "bfloat16"))
+    assert all(outcome.status == "agrees" for outcome in report.outcomes if outcome.path in ("float32", "bfloat16"))

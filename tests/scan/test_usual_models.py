@@ -61,7 +61,7 @@ class Last(InADict):
 
 
 def outcome_of(report, name):
-    return next(one for one in report.outcomes if one.path == name)
+    return next(outcome for outcome in report.outcomes if outcome.path == name)
 
 
 def test_a_model_that_gives_one_token_without_targets_gets_them():

@@ -69,13 +69,13 @@ def test_another_shape_or_nan_is_refused(wrong):
 def test_gradients_are_compared_too_and_may_be_cut_differently():
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     parts = [torch.tensor([1.0], requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)]
-    one = Case("one", lambda: x * 2, (x,))
+    case = Case("one", lambda: x * 2, (x,))
     other = Case("other", lambda: torch.cat(parts) * 2, tuple(parts))
     detached = Case("wrong", lambda: x * 2 + (x.detach() - x) * 0.5 - (x.detach() - x).detach(), (x,))
-    assert len(compare_times([one, other], rounds=2, backward=True)) == 2
-    compare_times([one, detached], rounds=1)  # the results are equal
+    assert len(compare_times([case, other], rounds=2, backward=True)) == 2
+    compare_times([case, detached], rounds=1)  # the results are equal
     with pytest.raises(ValueError, match="'wrong' is not the same function as the first case: gradients differ"):
-        compare_times([one, detached], rounds=1, backward=True)
+        compare_times([case, detached], rounds=1, backward=True)
 
 
 def test_forward_is_timed_without_gradients():

@@ -31,9 +31,9 @@ CODE = {
 }
 
 
-def computed(one):
-    left, right = (value.tensor.flatten()[index] for value, index in one.sides())
-    return (left * right).sum(1).view(one.out.tensor.shape)
+def computed(contraction):
+    left, right = (value.tensor.flatten()[index] for value, index in contraction.sides())
+    return (left * right).sum(1).view(contraction.out.tensor.shape)
 
 
 @pytest.mark.parametrize("name", CODE)

@@ -14,7 +14,7 @@ SEEDS = range(12)
 def changed(program, x, index):
     """The instructions whose result differs if that of one instruction is changed."""
     plain, other = program.results(x), program.results(x, after={index: lambda tensor: tensor * 1.01 + 0.1})
-    return {i for i, (one, two) in enumerate(zip(plain, other, strict=True)) if not torch.equal(one, two)}
+    return {i for i, (tensor, two) in enumerate(zip(plain, other, strict=True)) if not torch.equal(tensor, two)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -28,7 +28,7 @@ def test_descendants_and_ancestors_are_those_that_a_change_reaches(seed):
         value = trace.operations[index].outputs[0]
         assert trace.ancestors([value]) == {other for other in reached if index in reached[other]}
     other_x = program.results(x + 0.1)
-    moved = {i for i, one in enumerate(program.results(x)) if not torch.equal(one, other_x[i])}
+    moved = {i for i, result in enumerate(program.results(x)) if not torch.equal(result, other_x[i])}
     assert trace.descendants_of_input() == moved
 
 
@@ -64,8 +64,10 @@ def test_a_write_into_one_part_is_no_ancestor_of_another_part():
         return second - 1, (first + 1, first[1:], second)
 
     trace, _ = trace_run(run, torch.rand(5, 8, dtype=torch.float64))
-    written, last = (next(one for one in trace.operations if one.name == name) for name in ("mul_", "sub"))
-    of_first = next(one for one in trace.operations if one.name == "add")
+    written, last = (
+        next(operation for operation in trace.operations if operation.name == name) for name in ("mul_", "sub")
+    )
+    of_first = next(operation for operation in trace.operations if operation.name == "add")
     assert written.number in trace.ancestors(of_first.outputs)
     assert written.number not in trace.ancestors(last.outputs)
     assert last.number not in trace.descendants({written.number})
@@ -80,7 +82,7 @@ def test_memory_of_unknown_elements_counts_as_written(interleaved):
         return other + 1
 
     trace, _ = trace_run(run, torch.rand(5, 2, dtype=torch.float64))
-    written = next(one for one in trace.operations if one.name == "mul_")
+    written = next(operation for operation in trace.operations if operation.name == "mul_")
     assert (written.number in trace.ancestors([trace.output])) == interleaved
 
 

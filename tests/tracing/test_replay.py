@@ -58,7 +58,7 @@ def test_a_changed_operation_gives_what_the_changed_program_gives(when, seed):
         expected = program.results(x, **{when: {index: torch.cos}})
         seen = replay(trace, **{when: {(index, 0) if when == "before" else index: torch.cos}})
         outputs = [seen[operation.outputs[0].number] for operation in trace.operations]
-        assert all(torch.equal(one, two) for one, two in zip(outputs, expected, strict=True))
+        assert all(torch.equal(tensor, two) for tensor, two in zip(outputs, expected, strict=True))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -81,7 +81,11 @@ def test_what_is_not_reached_is_not_run_again():
 
     def done(**changes):
         seen = replay(trace, **changes)
-        return {name for name, one in made.items() if seen[one.outputs[0].number] is not one.outputs[0].tensor}
+        return {
+            name
+            for name, operation in made.items()
+            if seen[operation.outputs[0].number] is not operation.outputs[0].tensor
+        }
 
     assert done() == set()
     assert done(x=trace.x.tensor + 1).isdisjoint({"exp", "cos", "sum"}) and "add" in done(x=trace.x.tensor + 1)

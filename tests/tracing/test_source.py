@@ -56,7 +56,7 @@ def test_it_is_what_inspect_finds(thing):
 def test_two_lambdas_of_one_name_are_distinguished_by_their_lines():
     first = lambda x: x + 1  # noqa: E731
     second = lambda x: x * 2  # noqa: E731
-    assert [ast.unparse(source_of(one.__code__).tree.body) for one in (first, second)] == ["x + 1", "x * 2"]
+    assert [ast.unparse(source_of(function.__code__).tree.body) for function in (first, second)] == ["x + 1", "x * 2"]
 
 
 def test_what_has_no_source_has_none():

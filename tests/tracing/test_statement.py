@@ -141,7 +141,7 @@ def test_the_call_of_an_instruction_is_no_call_that_only_ends_where_an_operator_
     code = in_a_file(tmp_path, CALLED)[0].__code__
     found = [
         (instruction.opname, call)
-        for inner in (code, *(one for one in code.co_consts if hasattr(one, "co_code")))
+        for inner in (code, *(constant for constant in code.co_consts if hasattr(constant, "co_code")))
         for instruction in dis.get_instructions(inner)
         if (call := call_at(inner, instruction.offset)) is not None
     ]

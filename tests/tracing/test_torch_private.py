@@ -20,10 +20,10 @@ ATTRIBUTES = {"_cdata", "_schema", "_compiled_call_impl", "_torchdynamo_orig_cal
 def private_names(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names if PRIVATE.search(one.name))
+            yield from (name.name for name in node.names if PRIVATE.search(name.name))
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
             yield from (
-                f"{node.module}.{one.name}" for one in node.names if PRIVATE.search(f"{node.module}.{one.name}")
+                f"{node.module}.{name.name}" for name in node.names if PRIVATE.search(f"{node.module}.{name.name}")
             )
         elif isinstance(node, ast.Attribute):
             if node.attr in ATTRIBUTES or PRIVATE.search(ast.unparse(node)):

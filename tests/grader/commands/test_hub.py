@@ -64,7 +64,7 @@ def test_the_pages_commands_collect(tmp_path):
     (week / "02_exercises.ipynb").symlink_to(tmp_path / "secret.ipynb")
     subprocess.run(["bash", "-euo", "pipefail", "-c", collect], cwd=tmp_path, check=True)
     found = find_submissions(tmp_path / "class" / "handed_in")
-    assert [one.student for one in found] == ["jupyter-ada", "jupyter-bob"]
-    assert [[(file.name, file.submitted_at) for file in one.files] for one in found] == [
+    assert [submission.student for submission in found] == ["jupyter-ada", "jupyter-bob"]
+    assert [[(file.name, file.submitted_at) for file in submission.files] for submission in found] == [
         [("week1/01_exercises.ipynb", 1e9)]
     ] * 2

@@ -46,19 +46,19 @@ def remote(*sessions):
 
 
 def test_a_function():
-    with remote([{"cell": 1}, {"cell": 3}, {"cell": 3, "raised": {"kind": "E"}}, LOADED, {"result": 7}]) as one:
-        one.load()
-        assert one.kinds == {"f": "function"} and one.raised == {3: {"kind": "E"}}
-        assert one.ask("call", name="f") == {"result": 7}
-        assert one.sandbox.open == 1
-    assert one.sandbox.open == 0
+    with remote([{"cell": 1}, {"cell": 3}, {"cell": 3, "raised": {"kind": "E"}}, LOADED, {"result": 7}]) as notebook:
+        notebook.load()
+        assert notebook.kinds == {"f": "function"} and notebook.raised == {3: {"kind": "E"}}
+        assert notebook.ask("call", name="f") == {"result": 7}
+        assert notebook.sandbox.open == 1
+    assert notebook.sandbox.open == 0
 
 
 def test_the_cell_that_ended_it_is_left_out():
-    with remote([{"cell": 1}, {"cell": 3}, NotebookEnded("it ended Python")], [{"cell": 1}, LOADED]) as one:
-        one.load()
-        assert one.ended == {3: "it ended Python"}
-        assert [asked["cells"] for _, asked in one.sandbox.asked] == [CELLS, CELLS[:1]]
+    with remote([{"cell": 1}, {"cell": 3}, NotebookEnded("it ended Python")], [{"cell": 1}, LOADED]) as notebook:
+        notebook.load()
+        assert notebook.ended == {3: "it ended Python"}
+        assert [asked["cells"] for _, asked in notebook.sandbox.asked] == [CELLS, CELLS[:1]]
 
 
 NONSENSE = [
@@ -69,59 +69,62 @@ NONSENSE = [
 
 @pytest.mark.parametrize("said", NONSENSE, ids=str)
 def test_nonsense_instead_of_a_cell(said):
-    with remote([said, LOADED]) as one, pytest.raises(OutOfTime) as stopped:
-        one.load()
+    with remote([said, LOADED]) as notebook, pytest.raises(OutOfTime) as stopped:
+        notebook.load()
     assert stopped.value.sentence == "Your notebook could not be run: what it sent back was not a valid answer."
 
 
 def test_a_cell_that_was_past_cannot_be_blamed():
     """Cell 3 says that cell 1 runs and ends Python: it is cell 3 that is left out."""
-    with remote([{"cell": 1}, {"cell": 3}, {"cell": 1}, NotebookEnded("x")], [LOADED]) as one:
-        one.load()
-        assert one.ended == {3: "what it sent back was not a valid answer"}
+    with remote([{"cell": 1}, {"cell": 3}, {"cell": 1}, NotebookEnded("x")], [LOADED]) as notebook:
+        notebook.load()
+        assert notebook.ended == {3: "what it sent back was not a valid answer"}
 
 
 def test_it_ends_again_and_again():
     sessions = [[{"cell": 1}, LOADED, NotebookEnded("it ended Python")] for _ in range(EXTRA_STARTS + 1)]  # one name
-    with remote(*sessions) as one:
+    with remote(*sessions) as notebook:
         for _ in range(EXTRA_STARTS + 1):
             with pytest.raises(LearnerError) as stopped:
-                one.ask("call", name="f")
+                notebook.ask("call", name="f")
             assert stopped.value.sentence == "Your code stopped with this: it ended Python."
         with pytest.raises(OutOfTime, match="again and again; the rest was not run"):
-            one.ask("call", name="f")
+            notebook.ask("call", name="f")
 
 
 @pytest.mark.parametrize("script", [[SandboxLost("away")], [LOADED, SandboxLost("away")]], ids=["loading", "asking"])
 def test_a_lost_sandbox_is_no_verdict(script):
     """The judge sees the code stop; whoever opened the notebook gets SandboxLost, so that nothing of it counts."""
-    with pytest.raises(SandboxLost, match="away"), remote(script) as one:
+    with pytest.raises(SandboxLost, match="away"), remote(script) as notebook:
         with pytest.raises(LearnerError):
-            one.ask("call", name="f")
-        assert one.sandbox.open == 0
+            notebook.ask("call", name="f")
+        assert notebook.sandbox.open == 0
 
 
 def test_an_error_of_ours_is_not_hidden_by_a_lost_sandbox():
-    with pytest.raises(ZeroDivisionError), remote([SandboxLost("away")]) as one:
+    with pytest.raises(ZeroDivisionError), remote([SandboxLost("away")]) as notebook:
         with contextlib.suppress(LearnerError):
-            one.load()
+            notebook.load()
         raise ZeroDivisionError
 
 
-def answer_of(one):
-    one.load()
-    return RemoteAnswer(one, "f", lambda *_: [])
+def answer_of(notebook):
+    notebook.load()
+    return RemoteAnswer(notebook, "f", lambda *_: [])
 
 
 def test_what_a_function_changed_is_known_by_its_index():
-    with remote([LOADED, {"result": 7, "changed": [1]}]) as one:
-        assert answer_of(one).call((torch.zeros(2), torch.zeros(3)), seed=0) == (7, [1])
+    with remote([LOADED, {"result": 7, "changed": [1]}]) as notebook:
+        assert answer_of(notebook).call((torch.zeros(2), torch.zeros(3)), seed=0) == (7, [1])
 
 
 @pytest.mark.parametrize("changed", [None, 3, ["x"], [True], {0: "x"}, [-1], [10**9]], ids=str)
 def test_nonsense_instead_of_changes(changed):
-    with remote([LOADED, {"result": 1, "changed": changed}]) as one, pytest.raises(LearnerError, match="not a valid"):
-        answer_of(one).call((torch.zeros(2),), seed=0)
+    with (
+        remote([LOADED, {"result": 1, "changed": changed}]) as notebook,
+        pytest.raises(LearnerError, match="not a valid"),
+    ):
+        answer_of(notebook).call((torch.zeros(2),), seed=0)
 
 
 SHAPES = [{"w": 3}, {"w": (1.5,)}, {"w": (True,)}, {"w": None}, [1], None, {"w": torch.zeros(2)}, {"w": "12"}]
@@ -129,8 +132,8 @@ SHAPES = [{"w": 3}, {"w": (1.5,)}, {"w": (True,)}, {"w": None}, [1], None, {"w":
 
 @pytest.mark.parametrize("parameters", SHAPES, ids=str)
 def test_nonsense_instead_of_parameters(parameters):
-    with remote([LOADED, {"built": 0, "parameters": parameters}]) as one, pytest.raises(LearnerError) as stopped:
-        answer_of(one).build((2, 3), 0)
+    with remote([LOADED, {"built": 0, "parameters": parameters}]) as notebook, pytest.raises(LearnerError) as stopped:
+        answer_of(notebook).build((2, 3), 0)
     assert stopped.value.sentence == "Your code stopped with this: what it reported was not a valid answer."
 
 
@@ -139,11 +142,11 @@ RAN = {"result": 1, "changed": [], "gradients": {"w": None, 3: torch.ones(1), "v
 
 def test_a_class():
     script = [LOADED, {"built": 0, "parameters": {"w": (2, 3)}, "plain_modules": ["a\u202e", 3], "forward": False}, RAN]
-    with remote(script, [LOADED]) as one:
-        module = answer_of(one).build((2, 3), 0)
+    with remote(script, [LOADED]) as notebook:
+        module = answer_of(notebook).build((2, 3), 0)
         assert module.parameters == {"w": (2, 3)} and module.plain_modules == ["a\\u202e"] and not module.forward
         assert module.run({}, (torch.zeros(1),)) == (1, [], {"w": None, "v": None}, [])
-        one.forget()
+        notebook.forget()
         with pytest.raises(LearnerError, match="its process ended before"):
             module.run({}, (torch.zeros(1),))
 
@@ -152,13 +155,16 @@ def test_a_class():
     "ran", [{}, {"result": 1, "changed": []}, {"result": 1, "changed": [], "gradients": [1]}], ids=str
 )
 def test_nonsense_instead_of_a_run(ran):
-    with remote([LOADED, {"built": 0, "parameters": {}}, ran]) as one, pytest.raises(LearnerError, match="not a valid"):
-        answer_of(one).build((2, 3), 0).run({}, (torch.zeros(1),))
+    with (
+        remote([LOADED, {"built": 0, "parameters": {}}, ran]) as notebook,
+        pytest.raises(LearnerError, match="not a valid"),
+    ):
+        answer_of(notebook).build((2, 3), 0).run({}, (torch.zeros(1),))
 
 
 def test_a_class_that_is_none():
-    with remote([LOADED, {"no_module": "int"}]) as one, pytest.raises(LearnerError) as stopped:
-        answer_of(one).build((2,), 0)
+    with remote([LOADED, {"no_module": "int"}]) as notebook, pytest.raises(LearnerError) as stopped:
+        answer_of(notebook).build((2,), 0)
     assert "it gives a int, no `nn.Module`: write `class f(nn.Module)`" in stopped.value.sentence
 
 
@@ -184,8 +190,8 @@ def test_what_is_no_plain_data():
     ids=str,
 )
 def test_an_error_that_is_described_badly(error):
-    with remote([LOADED, {"raised": error}]) as one, pytest.raises(LearnerError) as stopped:
-        one.ask("call", name="f")
+    with remote([LOADED, {"raised": error}]) as notebook, pytest.raises(LearnerError) as stopped:
+        notebook.ask("call", name="f")
     assert stopped.value.sentence.startswith("Your code stopped") and len(stopped.value.sentence) < 400
 
 
@@ -194,30 +200,30 @@ ERROR = {"raised": {"kind": "E", "message": "no"}}
 
 
 def test_requests_that_are_made_together():
-    with remote([LOADED, {"result": 0}, {"result": 1}, {"result": 2}]) as one:
-        assert [said["result"] for said in one.ask_all(THREE)] == [0, 1, 2]
-        assert [arguments["seed"] for request, arguments in one.sandbox.asked if request == "call"] == [0, 1, 2]
+    with remote([LOADED, {"result": 0}, {"result": 1}, {"result": 2}]) as notebook:
+        assert [said["result"] for said in notebook.ask_all(THREE)] == [0, 1, 2]
+        assert [arguments["seed"] for request, arguments in notebook.sandbox.asked if request == "call"] == [0, 1, 2]
 
 
 def test_answers_that_nobody_waited_for_are_not_taken_for_others():
     """A judge stops at the first wrong answer; the next request gets its own answer."""
-    with remote([LOADED, {"result": 0}, {"result": 1}, {"result": 2}, {"result": "next"}]) as one:
-        assert next(one.ask_all(THREE)) == {"result": 0}
-        assert one.ask("call", name="g") == {"result": "next"}
+    with remote([LOADED, {"result": 0}, {"result": 1}, {"result": 2}, {"result": "next"}]) as notebook:
+        assert next(notebook.ask_all(THREE)) == {"result": 0}
+        assert notebook.ask("call", name="g") == {"result": "next"}
 
 
 def test_what_comes_after_an_error_is_not_taken_for_another_answer():
-    with remote([LOADED, {"result": 0}, ERROR, {"result": 2}, {"result": "next"}]) as one:
-        got = one.ask_all(THREE)
+    with remote([LOADED, {"result": 0}, ERROR, {"result": 2}, {"result": "next"}]) as notebook:
+        got = notebook.ask_all(THREE)
         assert next(got) == {"result": 0}
         with pytest.raises(LearnerError, match="no"):
             next(got)
-        assert one.ask("call", name="g") == {"result": "next"}
+        assert notebook.ask("call", name="g") == {"result": "next"}
 
 
 def test_the_process_ends_in_a_call_that_nobody_waited_for():
     """The answers before it count, and the next request starts a new process."""
     ends = [LOADED, {"result": 0}, NotebookEnded("it ended Python")]
-    with remote(ends, [LOADED, {"result": "next"}]) as one:
-        assert next(one.ask_all(THREE)) == {"result": 0}
-        assert one.ask("call", name="g") == {"result": "next"} and one.sandbox.open == 1
+    with remote(ends, [LOADED, {"result": "next"}]) as notebook:
+        assert next(notebook.ask_all(THREE)) == {"result": 0}
+        assert notebook.ask("call", name="g") == {"result": "next"} and notebook.sandbox.open == 1

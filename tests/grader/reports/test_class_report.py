@@ -26,8 +26,13 @@ OFF, GONE = "mask-off-by-one", "mask-discarded"
 
 def student(name, *verdicts, **more):
     marks = tuple(
-        Mark(verdict.of(one.name, one.lesson), one.title, one.points if verdict else 0, one.points)
-        for one, verdict in zip(RELEASE.exercises, verdicts, strict=True)
+        Mark(
+            verdict.of(exercise.name, exercise.lesson),
+            exercise.title,
+            exercise.points if verdict else 0,
+            exercise.points,
+        )
+        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
     )
     return StudentResult(name, marks, **more)
 
@@ -79,7 +84,7 @@ def test_wrong_answers_without_a_name_are_listed_by_their_message():
     first, second = unnamed_mistakes(many, RELEASE)
     assert (first.exercise, first.message, len(first.students)) == ("first", told.format(0, 0.0), 12)
     assert (second.message, second.students) == ("Other.", ("Zoë <b>",))
-    assert next(one for one in count_mistakes(many, RELEASE) if one.entry.id == OFF).students == 3
+    assert next(count for count in count_mistakes(many, RELEASE) if count.entry.id == OFF).students == 3
     page = class_report(many, RELEASE, {"s00": "Adams, Ada"}, ["A <note>."])
     part = page.split("<h2>Wrong answers without a name</h2>")[1].split("</table>")[0]
     assert "<em>it</em> should be <code>a * b * c</code>" in part and part.count("<tr>") == 3
@@ -105,7 +110,7 @@ def test_it_says_what_to_explain(monkeypatch):
         assert said in part
     image = unescape(re.search(r'<img alt="([^"]*)" src="data:', page)[1])
     assert f"{OFF} (lesson 02): 2" in image
-    assert not any(one.student in image for one in CLASS)
+    assert not any(student.student in image for student in CLASS)
 
 
 def test_each_student_has_a_link():

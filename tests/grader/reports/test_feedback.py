@@ -57,8 +57,13 @@ TAGS |= {"code", "bdi", "ul", "li", "dl", "dt", "dd", "table", "caption", "thead
 
 def student(name="Jane Doe", verdicts=VERDICTS, **more):
     marks = tuple(
-        Mark(verdict.of(one.name, one.lesson), one.title, one.points if verdict else 0, one.points)
-        for one, verdict in zip(RELEASE.exercises, verdicts, strict=True)
+        Mark(
+            verdict.of(exercise.name, exercise.lesson),
+            exercise.title,
+            exercise.points if verdict else 0,
+            exercise.points,
+        )
+        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
     )
     return StudentResult(name, marks, **{"submitted_at": "2026-11-02T23:10:00+01:00", **more})
 

@@ -49,7 +49,7 @@ def write(tmp_path):
         if roster is not None:
             given = tmp_path / "roster.csv"
             given.write_bytes(roster if isinstance(roster, bytes) else roster.encode())
-        graded = [one if isinstance(one, StudentResult) else student(one) for one in names]
+        graded = [name if isinstance(name, StudentResult) else student(name) for name in names]
         said = write_gradebook(graded, RELEASE, tmp_path / "out", given)
         return read(tmp_path / "out" / file), said
 
@@ -246,11 +246,11 @@ def test_cells_stay_in_one_line_and_hide_nothing(write):
 
 def test_all_details(write):
     remarks = ("Late.", "A cell was left out.")
-    one = student("Zoë", second=NEEDS_REVIEW, late=True, submitted_at="2026-11-02T23:10:00", remarks=remarks)
-    rows, _ = write(one, file="exercises.csv")
+    result = student("Zoë", second=NEEDS_REVIEW, late=True, submitted_at="2026-11-02T23:10:00", remarks=remarks)
+    rows, _ = write(result, file="exercises.csv")
     assert rows == [
         ["student", "first", "second", "total", "late", "handed_in", "to_look_at", "remarks", "feedback"],
-        ["Zoë", "1.5", "", "", "yes", one.submitted_at, "second", "Late. A cell was left out.",
+        ["Zoë", "1.5", "", "", "yes", result.submitted_at, "second", "Late. A cell was left out.",
          page_path("Zoë")],
     ]  # fmt: skip
 

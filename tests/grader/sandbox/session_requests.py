@@ -29,5 +29,5 @@ def status(pid):
 
 def family(pid, everybody):
     """The numbers of a process and of all that came from it."""
-    children = [one for one in everybody if (found := status(one)) and found[2] == pid]
-    return [pid, *(one for child in children for one in family(child, everybody))]
+    children = [process for process in everybody if (found := status(process)) and found[2] == pid]
+    return [pid, *(member for child in children for member in family(child, everybody))]

@@ -133,8 +133,8 @@ def session(request, isolation):
     if request.param == "single":
         yield opened(request.getfixturevalue("single"))
         return
-    with request.getfixturevalue("sandbox").session() as one:
-        yield opened(one)
+    with request.getfixturevalue("sandbox").session() as guest:
+        yield opened(guest)
 
 
 def test_only_its_own_files_are_open(session, request):
@@ -233,13 +233,13 @@ def test_limits_are_set(session):
 
 def test_nothing_is_left_for_the_next_and_nothing_is_seen_by_the_one_beside(sandbox):
     """Files and message queues are of one notebook's world; there is no terminal, and no process, to be found."""
-    with sandbox.session() as one, sandbox.session() as beside:
-        opened(one), opened(beside)
-        assert call(one, "leave") == [True, ["left"]]
-        assert call(one, "take") == [True, ["left"]]  # so the next line can fail
+    with sandbox.session() as guest, sandbox.session() as beside:
+        opened(guest), opened(beside)
+        assert call(guest, "leave") == [True, ["left"]]
+        assert call(guest, "take") == [True, ["left"]]  # so the next line can fail
         assert call(beside, "take") == [False, []]
-        assert call(one, "terminal") == call(beside, "terminal") == "FileNotFoundError"
-        assert call(one, "listed", "/proc") == [] and call(one, "listed", "/dev/pts") == []
+        assert call(guest, "terminal") == call(beside, "terminal") == "FileNotFoundError"
+        assert call(guest, "listed", "/proc") == [] and call(guest, "listed", "/dev/pts") == []
     with sandbox.session() as after:
         opened(after)
         assert call(after, "take") == [False, []]

@@ -226,7 +226,7 @@ for path in sys.argv[1:]:
 def test_hidden_folders_are_empty(place):
     """Under each name by which they could be reached, and nobody can write there, for the next one to find."""
     hidden = ("course_lib", "course_grader", "handed in")
-    looked = [*(folder / one for folder in (place.site, place.link) for one in hidden), place.site]
+    looked = [*(folder / name for folder in (place.site, place.link) for name in hidden), place.site]
     start = bubblewrap.arguments([str(place.link / "handed in")], False)
     run = [*start, sys.executable, "-I", "-c", LOOK, *map(str, looked)]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
@@ -285,8 +285,8 @@ def test_links_that_were_handed_in_lead_nowhere(place):
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to("/etc")
     before = {*place.site.parent.rglob("*")}
-    for one in find_submissions(place.handed_in):
-        assert not one.files and one.remarks
+    for submission in find_submissions(place.handed_in):
+        assert not submission.files and submission.remarks
     assert {*place.site.parent.rglob("*")} == before
     assert bubblewrap.arguments([str(place.handed_in)], False) == start
     run = [*start, sys.executable, "-I", "-c", LOOK, *covered]

@@ -75,8 +75,8 @@ def test_tensors_that_are_views():
     learned = nn.Parameter(x.clone())
     odd = (learned * 2).transpose(0, 1)
     got = through([x, x.T, x[:, 1:], wide, learned, odd, x])
-    for one, other in zip(got, [x, x.T, x[:, 1:], wide, learned, odd, x], strict=True):
-        assert type(one) is torch.Tensor and not one.requires_grad and torch.equal(one, other)
+    for tensor, other in zip(got, [x, x.T, x[:, 1:], wide, learned, odd, x], strict=True):
+        assert type(tensor) is torch.Tensor and not tensor.requires_grad and torch.equal(tensor, other)
     got[0].zero_()
     assert torch.equal(got[6], x) and torch.equal(got[1], x.T)
 

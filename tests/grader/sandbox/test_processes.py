@@ -31,7 +31,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def everybody():
-    return [int(one) for one in os.listdir("/proc") if one.isdigit()]
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
 
 
 def wait_until(true, seconds=5):
@@ -383,7 +383,7 @@ def ends(x):
 
 
 def asked(name, *arguments):
-    return [("call", {"name": name, "arguments": [one], "seed": 0}) for one in arguments]
+    return [("call", {"name": name, "arguments": [argument], "seed": 0}) for argument in arguments]
 
 
 def test_more_than_the_line_takes_both_ways_at_once(sandbox):
@@ -392,7 +392,7 @@ def test_more_than_the_line_takes_both_ways_at_once(sandbox):
         load(session, SLOW, "same")
         sent = [torch.full((256, 1024), float(number), dtype=torch.float64) for number in range(10)]
         got = [said["result"] for said in session.ask_all(asked("same", *sent), 10)]
-        assert all(torch.equal(one, other) for one, other in zip(got, sent, strict=True))
+        assert all(torch.equal(tensor, other) for tensor, other in zip(got, sent, strict=True))
 
 
 def test_a_limit_is_of_each_answer(sandbox):

@@ -30,4 +30,4 @@ def only(folder):
 
 
 def as_names(folder):
-    return {one.student: [file.name for file in one.files] for one in find_submissions(folder)}
+    return {submission.student: [file.name for file in submission.files] for submission in find_submissions(folder)}

@@ -27,8 +27,8 @@ def test_a_folder_a_file_or_a_zip_a_student(tmp_path):
         "dana": ["d.ipynb"],
         "zoe": ["b.ipynb", "deep/a.IPYNB"],
     }
-    assert not any(one.remarks for one in find_submissions(tmp_path))
-    assert all(file.read() == NOTEBOOK for one in find_submissions(tmp_path) for file in one.files)
+    assert not any(submission.remarks for submission in find_submissions(tmp_path))
+    assert all(file.read() == NOTEBOOK for submission in find_submissions(tmp_path) for file in submission.files)
     assert pickle.loads(pickle.dumps(find_submissions(tmp_path))) == find_submissions(tmp_path)
 
 
@@ -67,7 +67,9 @@ def test_a_download_of_moodle(tmp_path):
         "Jane Doe_1234568_assignsubmission_file": ["02_exercises.ipynb"],
     }
     assert find_submissions(tmp_path)[0].files[0].submitted_at == 1e9
-    (typed,) = [one for one in survey(tmp_path, find_submissions(tmp_path)) if "typed into Moodle" in one]
+    (typed,) = [
+        sentence for sentence in survey(tmp_path, find_submissions(tmp_path)) if "typed into Moodle" in sentence
+    ]
     assert all(name in typed for name in ("Jane Doe_1234567", "Text Only_1234569", "Flat Only_1234570"))
 
 
@@ -83,8 +85,8 @@ def test_a_download_of_canvas(tmp_path):
     put(tmp_path / "anon_LATE_abcde_9002_02.ipynb")
     put(tmp_path / "week_1_2_anna.ipynb")  # no Canvas: the numbers are too short, and anna stays apart from bert
     put(tmp_path / "week_1_2_bert.ipynb")
-    found = {one.student: one for one in find_submissions(tmp_path)}
-    assert {student: [(file.name, file.marked_late) for file in one.files] for student, one in found.items()} == {
+    found = {submission.student: submission for submission in find_submissions(tmp_path)}
+    assert {student: [(file.name, file.marked_late) for file in item.files] for student, item in found.items()} == {
         "doejane_12345": [("01_exercises.ipynb", False), ("02_exercises-1.ipynb", False)],
         "doejane_54321": [("01_exercises.ipynb", False)],
         "roejim_777": [("01_exercises.ipynb", True)],
@@ -121,7 +123,7 @@ def test_nothing_that_can_be_read(tmp_path):
     for name in ("four.pdf", "one.py", "three.docx", "two.txt"):
         put(tmp_path / "b" / name)
     zipped(tmp_path / "c.zip", {"x.tar.gz": b"", "__MACOSX/._x.ipynb": b"", ".ipynb_checkpoints/x.ipynb": b""})
-    assert [one.remarks for one in find_submissions(tmp_path)] == [
+    assert [submission.remarks for submission in find_submissions(tmp_path)] == [
         ("No notebook (.ipynb) was handed in.",),
         ("No notebook (.ipynb) was handed in: there is four.pdf, one.py, three.docx and more.",),
         (
@@ -209,7 +211,11 @@ def test_one_student_is_not_a_class(tmp_path, names, told):
         put(tmp_path / name)
     found = find_submissions(tmp_path)
     assert len(found) == len({name.partition("/")[0] for name in names})
-    said = [one for one in survey(tmp_path, found) if "is graded with what bears another student's name, " in one]
+    said = [
+        sentence
+        for sentence in survey(tmp_path, found)
+        if "is graded with what bears another student's name, " in sentence
+    ]
     assert len(said) == told
 
 
@@ -241,14 +247,14 @@ def test_one_student_is_not_two_and_two_are_not_one_in_silence(tmp_path, names, 
             put(tmp_path / name)
     found = find_submissions(tmp_path)
     said = survey(tmp_path, found)
-    assert [one.student for one in found] == students
-    assert sum(len(one.files) for one in found) == len(names)
+    assert [submission.student for submission in found] == students
+    assert sum(len(submission.files) for submission in found) == len(names)
     merged = len(names) > len(students)
-    assert any(one.startswith("Graded as one student; if it is two") for one in said) == merged
+    assert any(sentence.startswith("Graded as one student; if it is two") for sentence in said) == merged
     for name in names if merged and len(students) == 1 else ():
         assert repr(escape_hidden(name.partition("/")[0])) in "".join(said)
     asked = any(word in name for name in names for word in ("team", "jane_", "_ann."))
-    assert any(one.startswith("Graded apart, and may be one student") for one in said) == asked
+    assert any(sentence.startswith("Graded apart, and may be one student") for sentence in said) == asked
 
 
 def test_every_file_that_is_not_read_is_named(tmp_path):
@@ -303,7 +309,7 @@ def test_several_people_under_one_name_are_asked_about(tmp_path, members, asked,
                    dict.fromkeys(members, NOTEBOOK))  # fmt: skip
         for name in () if packed else members:
             put(tmp_path / place / name)
-    said = [one for one in survey(tmp_path, find_submissions(tmp_path)) if "one student" in one]
+    said = [sentence for sentence in survey(tmp_path, find_submissions(tmp_path)) if "one student" in sentence]
     assert said == [
         f"handed_in is graded as one student, with notebooks in {asked}: if these are students, unpack what is zipped, "
         "and give the folder that holds them."

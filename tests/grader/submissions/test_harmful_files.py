@@ -30,7 +30,7 @@ def test_nothing_leads_elsewhere_and_nothing_hangs(tmp_path):
     (here / "gus").symlink_to(secret.parent)
     (here / "hal").symlink_to(here / "nowhere")
     os.mkfifo(here / "ida.ipynb")
-    found = {one.student: one for one in find_submissions(here)}
+    found = {submission.student: submission for submission in find_submissions(here)}
     assert [file.name for file in found["eve"].files] == ["good.ipynb"]
     link, ordinary = "is a link; hand in the file itself.", "is not a regular file; hand in the file itself."
     assert found["eve"].remarks == (
@@ -69,9 +69,9 @@ def test_too_large_too_deep_too_many(tmp_path):
     put(tmp_path.joinpath("eve", *"abcdef", "deep.ipynb"))
     for number in range(collector.MAX_NOTEBOOKS + 1):
         put(tmp_path / "eve" / f"{number:03}.ipynb")
-    one = only(tmp_path)
-    assert [file.name for file in one.files] == [f"{number:03}.ipynb" for number in range(50)]
-    assert one.remarks == (
+    submission = only(tmp_path)
+    assert [file.name for file in submission.files] == [f"{number:03}.ipynb" for number in range(50)]
+    assert submission.remarks == (
         "a/b/c/d/e/f is nested too deeply (5 folders): hand it in nearer to the top.",
         "large.ipynb can't be read. It is too large (100 MB): clear the outputs and hand it in again.",
         "There are 51 notebooks: only the first 50, by name, were read.",
@@ -92,8 +92,10 @@ def test_files_in_zips_are_counted_too(tmp_path, monkeypatch):
     monkeypatch.setattr(collector, "MAX_ENTRIES", 30)
     for name in ("a", "b/1/x", "b/2/y"):
         zipped(tmp_path / "eve" / f"{name}.zip", {f"{name}{number}.ipynb": NOTEBOOK for number in range(20)})
-    one = only(tmp_path)
-    assert len(one.files) == 40 and one.remarks == ("There are more than 30 files: the rest was not looked at.",)
+    submission = only(tmp_path)
+    assert len(submission.files) == 40 and submission.remarks == (
+        "There are more than 30 files: the rest was not looked at.",
+    )
 
 
 def bomb(path, says):
@@ -135,14 +137,14 @@ def test_names_in_a_zip_are_only_names(tmp_path):
     names = ["../../up.ipynb", "/etc/cron.d/x.ipynb", "C:\\x.ipynb", "a\\.hidden\\x.ipynb", "\u202e.ipynb"]
     zipped(tmp_path / "in" / "eve.zip", dict.fromkeys(names, NOTEBOOK))
     before = {*tmp_path.rglob("*")}
-    one = only(tmp_path / "in")
-    assert [file.name for file in one.files] == [
+    submission = only(tmp_path / "in")
+    assert [file.name for file in submission.files] == [
         "../../up.ipynb",
         "/etc/cron.d/x.ipynb",
         "C:\\u005cx.ipynb",
         "\\u202e.ipynb",
     ]
-    assert [file.read() for file in one.files] == [NOTEBOOK] * 4
+    assert [file.read() for file in submission.files] == [NOTEBOOK] * 4
     assert {*tmp_path.rglob("*")} == before
 
 
@@ -161,13 +163,16 @@ def test_what_a_zip_may_hold_besides(tmp_path):
             warnings.simplefilter("ignore")
             for content in (b"first", b"last"):
                 archive.writestr("twice.ipynb", content)
-    one = only(tmp_path)
-    assert one.remarks == (
+    submission = only(tmp_path)
+    assert submission.remarks == (
         "link.ipynb can't be read. It is a link; hand in the file itself.",
         "locked.ipynb can't be read. It is protected with a password: hand in the notebook itself.",
         "slow.ipynb can't be read. It is compressed by an unsupported method (12): hand in the notebook itself.",
     )
-    assert [(file.name, file.read()) for file in one.files] == [("twice.ipynb", b"first"), ("twice.ipynb", b"last")]
+    assert [(file.name, file.read()) for file in submission.files] == [
+        ("twice.ipynb", b"first"),
+        ("twice.ipynb", b"last"),
+    ]
 
 
 def test_a_zip_with_an_endless_table_of_contents(tmp_path, monkeypatch):
@@ -184,9 +189,9 @@ def test_damaged_zips_never_stop_the_run(tmp_path):
         for _ in range(chance.randint(1, 6)):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         (tmp_path / "eve.zip").write_bytes(damaged[: chance.choice((None, None, chance.randrange(len(damaged))))])
-        one = only(tmp_path)
-        refused += bool(one.remarks)
-        for file in one.files:
+        submission = only(tmp_path)
+        refused += bool(submission.remarks)
+        for file in submission.files:
             try:
                 read += file.read() is not None
             except Unreadable:

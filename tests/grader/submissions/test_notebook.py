@@ -30,7 +30,7 @@ def answers(submitted):
 
 def test_a_real_sheet():
     submitted = read_notebook(SHEET)
-    own = {one.name for one in EXERCISES.values() if one.lesson == "05"}
+    own = {exercise.name for exercise in EXERCISES.values() if exercise.lesson == "05"}
     assert set(answers(submitted)) == submitted.exercises == submitted.released_exercises == own
     assert submitted.cells[0].source.startswith("# @title Setup") and not submitted.remarks and submitted.stamp == {}
 

@@ -26,7 +26,7 @@ def answers_to(*exercises, source="pass", **more):
 def winner(submitted, name="split_heads", due=DUE):
     """The index of the notebook that counts, whether it is late, and the remarks."""
     selection = select_notebooks(submitted, NAMES, due)
-    (index,) = [index for index, one in enumerate(submitted) if one.notebook is selection.notebook_of[name]]
+    (index,) = [index for index, file in enumerate(submitted) if file.notebook is selection.notebook_of[name]]
     return index, selection.late[name], selection.remarks
 
 

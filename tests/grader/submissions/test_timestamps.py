@@ -44,9 +44,9 @@ def test_a_time_that_no_calendar_has(tmp_path):
 
 
 def times_and_remarks(folder):
-    found = {one.student: one for one in find_submissions(folder)}
-    times = {student: [file.submitted_at for file in one.files] for student, one in found.items()}
-    return times, {student: one.remarks for student, one in found.items() if one.remarks}
+    found = {submission.student: submission for submission in find_submissions(folder)}
+    times = {student: [file.submitted_at for file in item.files] for student, item in found.items()}
+    return times, {student: submission.remarks for student, submission in found.items() if submission.remarks}
 
 
 GIVEN = datetime(2026, 11, 20, 17, 3, tzinfo=UTC).timestamp()

@@ -75,7 +75,7 @@ def test_the_scrambling_view_ends_in_what_its_rows_really_are(runs):
     assert [(name, int(number)) for name, _, number, _, _ in rows] == [
         (f"{'' if place in (0, 11) else '✗ '}{WORDS[place // 2]}, head {place % 2}", 2 * place) for place in range(12)
     ]
-    assert all(int(one) == int(other) == place % 2 for place, (_, one, _, other, _) in enumerate(rows))
+    assert all(int(first) == int(other) == place % 2 for place, (_, first, _, other, _) in enumerate(rows))
 
 
 def test_a_page_opens_on_the_first_projection(runs):

@@ -37,7 +37,7 @@ def kernels(monkeypatch, tmp_path):
 def printed(client):
     messages = []
     client.execute_interactive(SEEN, timeout=30, output_hook=messages.append)
-    (text,) = (one["content"]["text"] for one in messages if one["msg_type"] == "stream")
+    (text,) = (message["content"]["text"] for message in messages if message["msg_type"] == "stream")
     return json.loads(text)
 
 

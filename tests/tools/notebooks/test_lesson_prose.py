@@ -36,7 +36,7 @@ def small(*cells):
 
 
 def faults(*cells):
-    return [one for one in prose_faults(small(*cells)) if " minutes" not in one]
+    return [fault for fault in prose_faults(small(*cells)) if " minutes" not in fault]
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_the_minutes_are_counted():
     assert counted_minutes(small(v4.new_markdown_cell("word " * 400))) == pytest.approx(
         2 + 3 * minutes + 1.5 + 6 / 8, abs=0.3
     )
-    assert any("says 30 minutes; " in one for one in prose_faults(small(v4.new_markdown_cell("word " * 9000))))
+    assert any("says 30 minutes; " in fault for fault in prose_faults(small(v4.new_markdown_cell("word " * 9000))))

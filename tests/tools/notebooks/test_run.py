@@ -93,8 +93,8 @@ def test_only_what_says_something_else_is_rewritten(stored_lesson):
 def test_two_equal_cells_have_ids_of_their_own(lesson):
     lesson.py.write_text(TWINS, encoding="utf-8")
     sync(lesson)
-    one, other = (cell.id for cell in read_ipynb(lesson.ipynb).cells)
-    assert one != other
+    first, other = (cell.id for cell in read_ipynb(lesson.ipynb).cells)
+    assert first != other
 
 
 def test_metadata_that_an_editor_left_is_tidied_away(stored_lesson):
