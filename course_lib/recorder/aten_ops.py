@@ -59,13 +59,13 @@ def aten_ops_of(call: Call) -> tuple[AtenOp, ...]:
         stack.enter_context(watch)
         with suppress(RuntimeError):
             call.func(*args, **kwargs)
-    return tuple(watch.found)
+    return tuple(watch.ops)
 
 
 class _AtenWatch(DispatchWatch):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[AtenOp] = []
+        self.ops: list[AtenOp] = []
 
     def call(self, func: torch_private.OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
@@ -81,7 +81,7 @@ class _AtenWatch(DispatchWatch):
             else:
                 effect = "copy" if op in COPIES else "compute"
             nbytes = tensor.numel() * tensor.element_size() if new else 0
-            self.found.append(AtenOp(op, layout.shape, layout.stride, effect, nbytes))
+            self.ops.append(AtenOp(op, layout.shape, layout.stride, effect, nbytes))
         return result
 
 

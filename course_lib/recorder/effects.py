@@ -66,7 +66,7 @@ def effect_of(call: Call, result: Tensor, layout: Layout, inputs: list[tuple[int
     named_in_place = op.endswith("_") or op == "setitem" or op in IN_PLACE_OPERATORS
     requested_in_place = call.kwargs.get("inplace") is True or call.kwargs.get("out") is not None
     is_argument = any(identity == id(result) for identity, _ in inputs)
-    if named_in_place or requested_in_place or (is_argument and _asked_by_position(call)):
+    if named_in_place or requested_in_place or (is_argument and _requested_by_position(call)):
         return "in-place"
     if any(layout.storage == before.storage for _, before in inputs):
         return "view"
@@ -86,7 +86,7 @@ def _arrangement(layout: Layout) -> tuple:
     return layout.shape, strides, layout.offset
 
 
-def _asked_by_position(call: Call) -> bool:
+def _requested_by_position(call: Call) -> bool:
     """Return whether `inplace` was a positional argument, as in `F.relu(x, True)`."""
     try:
         return inspect.signature(call.func).bind(*call.args, **call.kwargs).arguments.get("inplace") is True

@@ -49,9 +49,9 @@ class _Builder:
         self._snapshots = snapshots
         self._leaves = leaves
         self._modules = modules
-        self._maker: dict[int, Step] = {}  # id of a tensor -> the step that returned it or changed it last
+        self._by_tensor: dict[int, Step] = {}  # id of a tensor -> the step that returned it or changed it last
         self._numbers: dict[int, int] = {}  # identity of a storage -> the small integer that stands for it
-        self._made: dict[int, Step] = {}  # storage that the run made -> the last step that returned a tensor on it
+        self._by_storage: dict[int, Step] = {}  # storage of the run -> the last step that returned a tensor on it
         self._writers: dict[int, list[Step]] = {}  # storage -> the steps that changed it in place
         self._leaf_storages: set[int] = set()
         self._users: dict[int, list[int]] = {}
@@ -65,7 +65,7 @@ class _Builder:
         for tensor, (_, layout) in zip(tensors, inputs, strict=True):
             self._read(tensor, layout.storage, number if call.results else None)
         names = tuple(self._name_of(tensor) for tensor in tensors)
-        into = {id(tensor): self._maker.get(id(tensor)) or self._leaves.get(id(tensor)) for tensor in tensors}
+        into = {id(tensor): self._by_tensor.get(id(tensor)) or self._leaves.get(id(tensor)) for tensor in tensors}
         for part, tensor in enumerate(call.results):
             layout = self._numbered(call.layout(part))
             effect = effect_of(call, tensor, layout, inputs)
@@ -92,30 +92,30 @@ class _Builder:
         if last is not None and last.call is not step.call and last.number in step.inputs:
             last.inside |= last.call.code is step.call.code and last.call.instruction == step.call.instruction
         self.steps.append(step)
-        self._maker[id(step.tensor)] = step
+        self._by_tensor[id(step.tensor)] = step
         if step.storage not in self._leaf_storages:
-            self._made[step.storage] = step
+            self._by_storage[step.storage] = step
         if step.effect == "in-place":
             self._snapshots.check(step.tensor, step.when)
             self._writers.setdefault(step.storage, []).append(step)
 
     def label(self, tensor: Tensor, label: str) -> None:
         """Label the step that made a tensor; a tensor from outside the run becomes a leaf of that name."""
-        if id(tensor) in self._maker:
-            self._maker[id(tensor)].label = label
+        if id(tensor) in self._by_tensor:
+            self._by_tensor[id(tensor)].label = label
         else:
             self._leaves[id(tensor)] = label
 
     def fail(self, tensor: Tensor) -> None:
         """Note that a call read a tensor and raised."""
-        maker = self._maker_of(tensor)
-        if maker is not None:
-            maker.read_by_failed = True
+        producer = self._producer_of(tensor)
+        if producer is not None:
+            producer.read_by_failed = True
 
     def finish(self, returned: Iterable[Tensor], kept: Iterable[Tensor]) -> None:
         """Mark the steps whose results outlive the run: in its output, in reachable objects, or in outside tensors."""
-        output, output_storages = self._made_of(returned)
-        held, held_storages = self._made_of(kept)
+        output, output_storages = self._ids_and_storages(returned)
+        held, held_storages = self._ids_and_storages(kept)
         for step in self.steps:
             in_place = step.effect == "in-place"
             step.users = tuple(dict.fromkeys(self._users.get(step.number, ())))
@@ -123,25 +123,25 @@ class _Builder:
             step.read_elsewhere |= id(step.tensor) in held
             step.read_elsewhere |= in_place and step.storage in self._leaf_storages | held_storages
 
-    def _made_of(self, tensors: Iterable[Tensor]) -> tuple[set[int], set[int]]:
-        makers = [maker for maker in map(self._maker_of, tensors) if maker is not None]
-        return {id(maker.tensor) for maker in makers}, {maker.storage for maker in makers}
+    def _ids_and_storages(self, tensors: Iterable[Tensor]) -> tuple[set[int], set[int]]:
+        producers = [producer for producer in map(self._producer_of, tensors) if producer is not None]
+        return {id(producer.tensor) for producer in producers}, {producer.storage for producer in producers}
 
-    def _maker_of(self, tensor: Tensor) -> Step | None:
+    def _producer_of(self, tensor: Tensor) -> Step | None:
         """Return the step that returned a tensor or, as for a Parameter, the step that wrote its memory."""
-        return self._maker.get(id(tensor)) or self._made.get(self._numbers.get(storage_of(tensor), -1))
+        return self._by_tensor.get(id(tensor)) or self._by_storage.get(self._numbers.get(storage_of(tensor), -1))
 
     def _layout(self, tensor: Tensor) -> Layout:
-        maker = self._maker.get(id(tensor))
-        if maker is not None:
-            return Layout(maker.shape, maker.stride, maker.offset, maker.storage, maker.dtype)
+        producer = self._by_tensor.get(id(tensor))
+        if producer is not None:
+            return Layout(producer.shape, producer.stride, producer.offset, producer.storage, producer.dtype)
         layout = self._numbered(layout_of(tensor))
-        if layout.storage not in self._made:
+        if layout.storage not in self._by_storage:
             self._leaf_storages.add(layout.storage)
         return layout
 
     def _read(self, tensor: Tensor, storage: int, reader: int | None) -> None:
-        for step in dict.fromkeys((self._maker_of(tensor), *self._writers.get(storage, ()))):
+        for step in dict.fromkeys((self._producer_of(tensor), *self._writers.get(storage, ()))):
             if step is None:
                 continue
             if reader is None:
@@ -150,7 +150,7 @@ class _Builder:
                 self._users.setdefault(step.number, []).append(reader)
 
     def _name_of(self, tensor: Tensor) -> int | str:
-        step = self._maker_of(tensor)
+        step = self._producer_of(tensor)
         return self._leaves.get(id(tensor), "tensor from outside") if step is None else step.number
 
     def _numbered(self, layout: Layout) -> Layout:
