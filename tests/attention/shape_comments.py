@@ -43,9 +43,8 @@ def lies(path: Path, steps: list, sizes: dict[str, int]) -> tuple[list[str], set
         last = {step.shape for step in here if step.call is here[-1].call}
         if {sides[-1][-1]} != last:
             found.append(f"{path.name}:{number} ends in {sides[-1][-1]}, really {sorted(last)}")
-        seen = [tuple(tensor.shape) for step in here for tensor in tensors_in(step.call.args)] + [
-            step.shape for step in here
-        ]
+        seen = [tuple(tensor.shape) for step in here for tensor in tensors_in(step.call.args)]
+        seen += [step.shape for step in here]
         for shape in (shape for side in sides[:-1] for shape in side):
             if shape not in seen:
                 found.append(f"{path.name}:{number} speaks of {shape}, which isn't there: {seen}")

@@ -139,7 +139,9 @@ def truth_of_the_split():
     return poisoned(*drawn(*SEEING_ALL["weight split"]))
 
 
-@pytest.mark.parametrize("rule", [sources.softmax, sources.elementwise, sources.moved, sources.by_gradient])
+@pytest.mark.parametrize(
+    "rule", [sources.softmax_sources, sources.elementwise_sources, sources.movement_sources, sources.gradient_sources]
+)
 def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, truth_of_the_split, rule):
     right = rule
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from course_grader import Mark, Release, StudentResult, released_exercises
+from course_grader import Release, released_exercises
 from course_grader.reports import class_report, feedback_page
 from course_lib.exercises import NEEDS_REVIEW, Verdict, not_passed, not_written, passed
+from tests.grader.synthetic_class import student_result
 
 from .site import Complaints, violations
 
@@ -19,16 +20,8 @@ VERDICTS = (
 
 
 def graded(name, verdicts=VERDICTS):
-    marks = tuple(
-        Mark(
-            verdict.of(exercise.name, exercise.lesson),
-            exercise.title,
-            exercise.points if verdict else 0,
-            exercise.points,
-        )
-        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
-    )
-    return StudentResult(name, marks, remarks=(HOSTILE,), submitted_at="2026-11-20T17:03:00+00:00", late=True)
+    more = {"remarks": (HOSTILE,), "submitted_at": "2026-11-20T17:03:00+00:00", "late": True}
+    return student_result(name, verdicts, RELEASE, **more)
 
 
 REPORTS = {

@@ -3,7 +3,7 @@
 import json
 import random
 
-from course_grader import Release, released_exercises
+from course_grader import Mark, Release, StudentResult, released_exercises
 
 ANSWERS = {  # exercise of lesson 04 -> (code, whether it is right)
     "number_at": (
@@ -36,6 +36,15 @@ RELEASED = tuple(exercise for exercise in released_exercises(["04"]) if exercise
 POINTS = {exercise.name: exercise.points for exercise in RELEASED}
 RELEASE = Release("week4", "1", "0", RELEASED)
 RIGHT = {name: answers[0][0] for name, answers in ANSWERS.items()}  # one right answer to each
+
+
+def student_result(name, verdicts, release, **more):
+    """Return a student's result: full points for each verdict that passed, in the order of the release."""
+    marks = tuple(
+        Mark(verdict.of(each.name, each.lesson), each.title, each.points if verdict else 0, each.points)
+        for each, verdict in zip(release.exercises, verdicts, strict=True)
+    )
+    return StudentResult(name, marks, **more)
 
 
 def notebook(*sources):

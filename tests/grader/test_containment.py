@@ -118,9 +118,8 @@ def test_a_forged_finding_of_the_doctor_names_nothing(findings, sandboxes, monke
     wrong = right.replace("scores_by_head(queries, keys)", "(queries @ keys.mT / self.head_dim**0.5)")
     # A mistake without a name, so that the doctor is asked.
     wrong = "from torch import nn\n" + wrong.replace("num_tokens, -1))", "num_tokens, -1)).sin()")
-    release = Release(
-        "week5", "1", "0", tuple(exercise for exercise in released_exercises(["05"]) if exercise.name == "MultiHead")
-    )
+    exercises = tuple(each for each in released_exercises(["05"]) if each.name == "MultiHead")
+    release = Release("week5", "1", "0", exercises)
     sheet = SubmittedNotebook("05.ipynb", 0.0, False, read_notebook(notebook("import torch", wrong).encode()))
     result = grade_student(GradingTask("eve", (sheet,), (), release), *sandboxes)
     assert asked and result.points == 0 and result.marks[0].verdict.state == NOT_PASSED, result.marks[0].verdict
@@ -310,11 +309,8 @@ def listening(pid):
     with contextlib.suppress(psutil.Error):
         for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
             with contextlib.suppress(psutil.Error):
-                found += [
-                    connection.laddr
-                    for connection in process.net_connections("inet")
-                    if connection.status == psutil.CONN_LISTEN
-                ]
+                connections = process.net_connections("inet")
+                found += [each.laddr for each in connections if each.status == psutil.CONN_LISTEN]
     return found
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from course_grader import (
     LatePolicy,
-    Mark,
     Release,
     StudentResult,
     WorkerConfig,
@@ -41,7 +40,7 @@ from course_grader.submissions.student_names import parse_submission_name
 from course_lib.about import version
 from course_lib.command import main
 from course_lib.exercises import NEEDS_REVIEW, Verdict, passed
-from tests.grader.synthetic_class import POINTS, RELEASE, RELEASED, RIGHT, notebook
+from tests.grader.synthetic_class import POINTS, RELEASE, RELEASED, RIGHT, notebook, student_result
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 CONFIG = WorkerConfig(ResourceLimits(), course=version())
@@ -157,16 +156,7 @@ def test_two_writers_of_one_table(tmp_path):
 
 def student(name, *verdicts, **more):
     verdicts = verdicts + (passed("Right."),) * (len(RELEASE.exercises) - len(verdicts))
-    marks = tuple(
-        Mark(
-            verdict.of(exercise.name, exercise.lesson),
-            exercise.title,
-            exercise.points if verdict else 0,
-            exercise.points,
-        )
-        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
-    )
-    return StudentResult(name, marks, **more)
+    return student_result(name, verdicts, RELEASE, **more)
 
 
 @pytest.fixture

@@ -225,9 +225,8 @@ SLY_MODULES = {
 
 @pytest.mark.parametrize("more", SLY_MODULES.values(), ids=SLY_MODULES)
 def test_a_module_that_deceives_gets_nothing(more, tmp_path, sandboxes):
-    release = Release(
-        "week5", "1", "0", tuple(exercise for exercise in released_exercises(["05"]) if exercise.name == "MultiHead")
-    )
+    exercises = tuple(each for each in released_exercises(["05"]) if each.name == "MultiHead")
+    release = Release("week5", "1", "0", exercises)
     (tmp_path / "eve.ipynb").write_text(notebook(BASE + more))
     (submission,) = find_submissions(tmp_path)
     result = grade_student(prepare_task(submission, release, LatePolicy(), CONFIG, b"0" * 32), *sandboxes)

@@ -479,9 +479,7 @@ def test_the_record_may_be_edited(class_, grade):
     """Fewer exercises, other points: what `release.json` says is graded."""
     path = class_ / "week4" / "release.json"
     record = json.loads(path.read_text())
-    record["exercises"] = [
-        exercise | {"points": 10} for exercise in record["exercises"] if exercise["name"] == "merge_heads"
-    ]
+    record["exercises"] = [each | {"points": 10} for each in record["exercises"] if each["name"] == "merge_heads"]
     path.write_text(json.dumps(record))
     result = grade(sheet("04_exercises.ipynb", *RIGHT.values()), release=read_manifest(path))
     assert [(mark.verdict.name, mark.points, mark.possible) for mark in result.marks] == [("merge_heads", 10, 10)]

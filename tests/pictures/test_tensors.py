@@ -37,9 +37,7 @@ def test_a_product_shows_all_three_matrices_and_the_sum_of_one_number():
     assert result[2, 4] == pytest.approx(sum(left[2, i].item() * right[i, 4].item() for i in range(3)))
     factors = [[number_text(number.item(), decimals=True) for number in (left[2, i], right[i, 4])] for i in range(3)]
     assert any(two.startswith("-") for _, two in factors)
-    terms = [
-        f"{left_factor} · ({two})" if two.startswith("-") else f"{left_factor} · {two}" for left_factor, two in factors
-    ]
+    terms = [f"{a} · ({b})" if b.startswith("-") else f"{a} · {b}" for a, b in factors]
     assert (
         f"{' + '.join(terms)} = {number_text(result[2, 4], decimals=True)}".replace("+ -", "− ").replace("-", "−")
         in picture.description

@@ -68,10 +68,8 @@ def words_of(kind: str, text: str) -> str:
 
 def violations(found: Iterable[Text]) -> list[str]:
     """The words that the glossary rules out, each with its place."""
-    wrong, words = (
-        ruled_out(),
-        [(text, words_of(text.kind, text.text)) for text in found if text.text not in EXCEPTIONS],
-    )
+    wrong = ruled_out()
+    words = [(text, words_of(text.kind, text.text)) for text in found if text.text not in EXCEPTIONS]
     return [
         f"{text.where}: {word!r} in {text.kind}"
         for text, said in words

@@ -37,10 +37,8 @@ def html():
 def test_the_line_that_raised_is_marked_and_named(html):
     marked = re.findall(r"<span [^>]*class=failed><i>(\d+)</i>(.*)", html)
     assert [text.strip() for _, text in marked] == ["return values @ values  # fails  ✗ raised the error"]
-    assert (
-        f"line {Path(__file__).name}:{marked[0][0]}, <code>return values @ values  # fails</code>, raised RuntimeError"
-        in html
-    )
+    line = f"{Path(__file__).name}:{marked[0][0]}"
+    assert f"line {line}, <code>return values @ values  # fails</code>, raised RuntimeError" in html
 
 
 def test_a_run_that_succeeds_marks_no_line():

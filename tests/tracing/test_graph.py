@@ -64,10 +64,8 @@ def test_a_write_into_one_part_is_no_ancestor_of_another_part():
         return second - 1, (first + 1, first[1:], second)
 
     trace, _ = trace_run(run, torch.rand(5, 8, dtype=torch.float64))
-    written, last = (
-        next(operation for operation in trace.operations if operation.name == name) for name in ("mul_", "sub")
-    )
-    of_first = next(operation for operation in trace.operations if operation.name == "add")
+    by_name = {operation.name: operation for operation in reversed(trace.operations)}
+    written, last, of_first = by_name["mul_"], by_name["sub"], by_name["add"]
     assert written.number in trace.ancestors(of_first.outputs)
     assert written.number not in trace.ancestors(last.outputs)
     assert last.number not in trace.descendants({written.number})

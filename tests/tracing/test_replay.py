@@ -81,11 +81,8 @@ def test_what_is_not_reached_is_not_run_again():
 
     def done(**changes):
         seen = replay(trace, **changes)
-        return {
-            name
-            for name, operation in made.items()
-            if seen[operation.outputs[0].number] is not operation.outputs[0].tensor
-        }
+        outputs = {name: operation.outputs[0] for name, operation in made.items()}
+        return {name for name, value in outputs.items() if seen[value.number] is not value.tensor}
 
     assert done() == set()
     assert done(x=trace.x.tensor + 1).isdisjoint({"exp", "cos", "sum"}) and "add" in done(x=trace.x.tensor + 1)

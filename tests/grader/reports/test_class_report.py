@@ -8,12 +8,13 @@ from itertools import pairwise
 
 import pytest
 
-from course_grader import Mark, Release, StudentResult
+from course_grader import Release
 from course_grader.manifest import ReleasedExercise
 from course_grader.reports import page_path
 from course_grader.reports.class_report import MAX_BARS, class_report, count_mistakes, unnamed_mistakes
 from course_lib.exercises import NEEDS_REVIEW, Verdict, not_passed, not_written, passed
 from course_lib.mistakes import CATALOGUE
+from tests.grader.synthetic_class import student_result
 
 RELEASE = Release(
     "week1",
@@ -25,16 +26,7 @@ OFF, GONE = "mask-off-by-one", "mask-discarded"
 
 
 def student(name, *verdicts, **more):
-    marks = tuple(
-        Mark(
-            verdict.of(exercise.name, exercise.lesson),
-            exercise.title,
-            exercise.points if verdict else 0,
-            exercise.points,
-        )
-        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
-    )
-    return StudentResult(name, marks, **more)
+    return student_result(name, verdicts, RELEASE, **more)
 
 
 CLASS = [

@@ -7,12 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from course_grader import Mark, Release, StudentResult
+from course_grader import Release
 from course_grader.manifest import ReleasedExercise
 from course_grader.marks import file_stem
 from course_grader.reports import feedback_page
 from course_grader.reports.rendering import MAX_TEXT, visible
 from course_lib.exercises import NEEDS_REVIEW, Verdict, not_passed, not_written, passed
+from tests.grader.synthetic_class import student_result
 
 RELEASE = Release(
     "week1",
@@ -56,16 +57,7 @@ TAGS |= {"code", "bdi", "ul", "li", "dl", "dt", "dd", "table", "caption", "thead
 
 
 def student(name="Jane Doe", verdicts=VERDICTS, **more):
-    marks = tuple(
-        Mark(
-            verdict.of(exercise.name, exercise.lesson),
-            exercise.title,
-            exercise.points if verdict else 0,
-            exercise.points,
-        )
-        for exercise, verdict in zip(RELEASE.exercises, verdicts, strict=True)
-    )
-    return StudentResult(name, marks, **{"submitted_at": "2026-11-02T23:10:00+01:00", **more})
+    return student_result(name, verdicts, RELEASE, **{"submitted_at": "2026-11-02T23:10:00+01:00", **more})
 
 
 class Reader(HTMLParser):
