@@ -212,7 +212,7 @@ class LatentAttention(RotaryAttention):
                 raise ValueError(f"the module's config has {name}={value!r}: only {name}={plain!r} can be converted.")
         weight = module.o_proj.weight
         with torch.device("meta"):  # draws no random numbers for weights that are about to be replaced
-            converted = cls(
+            copy = cls(
                 config.hidden_size,
                 config.num_attention_heads,
                 latent_dim=config.kv_lora_rank,
@@ -223,9 +223,9 @@ class LatentAttention(RotaryAttention):
                 max_positions=max_positions,
                 kernel=kernel,
             )
-        converted.to_empty(device=weight.device).to(weight.dtype)
-        converted.load_state_dict(converted._parts_of(module.state_dict(), config.rope_interleave))
-        return converted.requires_grad_(weight.requires_grad).train(module.training)
+        copy.to_empty(device=weight.device).to(weight.dtype)
+        copy.load_state_dict(copy._parts_of(module.state_dict(), config.rope_interleave))
+        return copy.requires_grad_(weight.requires_grad).train(module.training)
 
     def _parts_of(self, state: dict[str, Tensor], interleaved: bool) -> dict[str, Tensor]:
         """The weights of transformers' module by the names of this class."""

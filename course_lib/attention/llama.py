@@ -184,7 +184,7 @@ class LlamaAttention(RotaryAttention):
                 raise ValueError(f"the module's config has {name}={value!r}: only {name}={plain!r} can be converted.")
         weight = module.q_proj.weight
         with torch.device("meta"):  # draws no random numbers for weights that are about to be replaced
-            converted = cls(
+            copy = cls(
                 config.hidden_size,
                 config.num_attention_heads,
                 num_kv_heads=config.num_key_value_heads,
@@ -193,10 +193,9 @@ class LlamaAttention(RotaryAttention):
                 max_positions=max_positions,
                 kernel=kernel,
             )
-        converted.to_empty(device=weight.device).to(weight.dtype)
-        weights = module.state_dict().items()
-        converted.load_state_dict({name.replace("o_proj", "out_proj"): value for name, value in weights})
-        return converted.requires_grad_(weight.requires_grad).train(module.training)
+        copy.to_empty(device=weight.device).to(weight.dtype)
+        copy.load_state_dict({name.replace("o_proj", "out_proj"): value for name, value in module.state_dict().items()})
+        return copy.requires_grad_(weight.requires_grad).train(module.training)
 
     def to_transformers(self) -> TransformersLlamaAttention:
         """Copy the weights into `transformers`' LlamaAttention; the package must be installed.

@@ -205,10 +205,8 @@ class Results:
             >>> stored("cpu").curve("growth-tokens", "fused", "num_tokens", value="peak_bytes")[4096]
             62914560
         """
-        rows = (
-            (table.sizes[by], each) for table in self.find(name, **wanted) for each in table.rows if each.name == row
-        )
-        return {size: getattr(each, value) for size, each in rows}
+        tables = self.find(name, **wanted)
+        return {table.sizes[by]: getattr(each, value) for table in tables for each in table.rows if each.name == row}
 
     @property
     def place(self) -> str:
