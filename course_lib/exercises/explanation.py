@@ -124,5 +124,5 @@ class Explanations:
 def _are_all_alike(results: Sequence[Any]) -> bool:
     """Whether all results hold one and the same number."""
     tensors = [tensor.detach().double().unique()[:2].tolist() for one in results for tensor in tensors_in(one)]
-    numbers = [float(one) for one in results if isinstance(one, (bool, int, float))]
+    numbers = [one for one in results if isinstance(one, (bool, int, float))]
     return len({*numbers, *(value for values in tensors for value in values)}) < 2
