@@ -30,6 +30,7 @@ from .differences import (
     distances,
     precision_note,
 )
+from .drawn_cases import WithDrawnCases
 from .edges import FAR_ROWS, FLOAT32, edge_cases, in_float32, in_float64
 from .exercise import Case
 from .explanation import UNDEFINED, Explanations, gives
@@ -64,18 +65,15 @@ class WrongKind(TypeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FunctionExercise(WithWrongAnswers):
+class FunctionExercise(WithWrongAnswers, WithDrawnCases):
     """An exercise whose answer is a function, compared with the solution and with known wrong answers.
 
     Attributes:
-        draw: Draws the calls; all sizes differ, within a call and from call to call.
-        arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}; a list's are its tensors'.
         axes: The names of the result's axes, or of its parts if it is a tuple.
         fixed: Axes of the arguments that `edge_cases` doesn't shorten: other arguments follow from their size.
         least: The smallest value of an integer argument that may stand beside any others, such as {"num_prompt": 0};
             of a tensor or list of integers, that of its first element.
         most: A large value of such arguments.
-        draw_edges: Draws further calls at the edges, where numbers among the arguments are sizes.
         own_dtype: Whether the answer chooses a dtype itself, so that float32 needs no note.
         gradients: The names of the arguments that a gradient from the result reaches, as in a layer that is trained.
         trained: Whether gradients are what the exercise is about, as its text says: right numbers without them don't
@@ -83,13 +81,10 @@ class FunctionExercise(WithWrongAnswers):
         extract: (result, *arguments) -> the values to compare, if the result itself can't be compared.
     """
 
-    draw: Callable[[InputGenerator], Sequence[Case]]
-    arguments: Mapping[str, str] = field(default_factory=dict)
     axes: str = ""
     fixed: str = ""
     least: Mapping[str, int] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
-    draw_edges: Callable[[InputGenerator], Sequence[Case]] | None = None
     own_dtype: bool = False
     gradients: tuple[str, ...] = ()
     trained: bool = False
@@ -99,7 +94,7 @@ class FunctionExercise(WithWrongAnswers):
         if answer.kind not in ("function", "class", "instance"):
             hint = "Which name do you give to `check`, and are there parentheses behind it?"
             return not_passed(f"The answer is a {answer.kind}; it should be the function itself, uncalled.", hint=hint)
-        cases = list(self.draw(rng))
+        cases = self.cases(rng)
         results: list[Any] = []
         expected: list[Expected] = []
         if (wrong := self._judge_calls(answer, cases, results, expected)) is not None:
@@ -112,10 +107,10 @@ class FunctionExercise(WithWrongAnswers):
     def edges(self, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> list[Case]:
         """Return calls at the edges of what may be asked, after the calls that were drawn and their right results."""
         axes = {name: self.arguments.get(name, "") for name in inspect.signature(self.solution).parameters}
-        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), self.least, self.most, rng)
+        found = edge_cases(cases, results, self.cases, axes, self.axes, self.fixed.split(), self.least, self.most, rng)
         asked = (case for case in found if not (self.own_dtype and case.about == FLOAT32))
         edges = [case for case in asked if _stays_finite(self.solution, case)]
-        return [*(self.draw_edges(rng) if self.draw_edges else ()), *edges]
+        return [*self.edge_inputs(rng), *edges]
 
     def _judge_calls(
         self, answer: Answer, cases: Sequence[Case], results: list[Any], expected: list[Expected]

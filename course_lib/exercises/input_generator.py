@@ -109,8 +109,17 @@ class InputGenerator:
         """Draw an integer from 0 to end - 1."""
         return self._random.randrange(end)
 
+    def integers(self, end: int, *shape: int) -> Tensor:
+        """Draw a tensor of integers from 0 to end - 1."""
+        return torch.randint(end, shape, generator=self._generator)
+
     def choice(self, options: Sequence[T]) -> T:
         return self._random.choice(options)
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         return self._random.sample(items, len(items))
+
+    def unsorted(self, items: Sequence[int]) -> list[int]:
+        """Shuffle integers so that they don't rise from the first to the last."""
+        found = self.shuffled(items)
+        return found if found != sorted(found) else found[::-1]

@@ -23,13 +23,13 @@ def judged(name, code, seed):
 
 
 def drawn(name, seed):
-    return [case.arguments for case in FUNCTIONS[name].draw(InputGenerator(seed))]
+    return [case.arguments for case in FUNCTIONS[name].cases(InputGenerator(seed))]
 
 
 def all_calls(name, seed):
     """The arguments of all calls, those at the edges included."""
     rng = InputGenerator(seed)
-    cases = list(FUNCTIONS[name].draw(rng))
+    cases = FUNCTIONS[name].cases(rng)
     results = [FUNCTIONS[name].solution(*built(case.arguments)) for case in cases]
     return [case.arguments for case in (*cases, *FUNCTIONS[name].edges(cases, results, rng))]
 

@@ -153,7 +153,7 @@ def test_the_prompt_says_what_is_not_judged():
 @pytest.mark.parametrize("seed", range(30))
 def test_no_two_sizes_of_scores_by_distance_coincide(seed):
     """Pairs, elements and distances: a table of (5, 5) would hide a transposed one."""
-    for query, _, distances, _ in (case.arguments for case in SCORES_BY_DISTANCE.draw(InputGenerator(seed))):
+    for query, _, distances, _ in (case.arguments for case in SCORES_BY_DISTANCE.cases(InputGenerator(seed))):
         assert len({len(query) // 2, len(query), distances}) == 3
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def blend_with_mean(embeddings, share):
@@ -12,12 +10,6 @@ def blend_with_mean(embeddings, share):
     mean = embeddings.mean(dim=0)  # (width), the mean over all tokens
     own = (1 - share) * embeddings
     return own + share * mean
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    shares = rng.shuffled([0.2, 0.3, 0.6, 0.9])
-    sizes = rng.size_rows(4, 2, 3, 9)
-    return [Case((rng.normal(*size), share)) for size, share in zip(sizes, shares, strict=True)]
 
 
 EXERCISE = FunctionExercise(
@@ -33,7 +25,8 @@ EXERCISE = FunctionExercise(
         "`embeddings.mean(dim=0)` is the mean of all tokens; it has one number per column.",
         "Add (1 - share) times the embeddings and share times the mean. PyTorch adds the one mean to each row.",
     ),
-    draw=_draw,
+    inputs={"share": [0.2, 0.3, 0.6, 0.9]},
+    calls=4,
     arguments={"embeddings": "token width"},
     axes="token width",
     wrong="""

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def row_sums(weights):  # (query, key) -> (query)
     return weights.sum(dim=1)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((rng.normal(queries, keys),)) for queries, keys in rng.size_rows(3, 2, 3, 9)]
 
 
 EXERCISE = FunctionExercise(
@@ -22,7 +16,6 @@ EXERCISE = FunctionExercise(
     minutes=1,
     prompt="A table of numbers in, the sum of each row out.",
     hints=("`weights.sum(dim=...)` adds up along one axis.", "The keys are axis 1 of (query, key)."),
-    draw=_draw,
     arguments={"weights": "query key"},
     axes="query",
     wrong="""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 from .scaled_scores import scaled_scores
 from .softmax_rows import softmax_rows
@@ -23,15 +21,6 @@ def _later(queries: Tensor, keys: Tensor) -> Tensor:
     return torch.ones(len(queries), len(keys), dtype=torch.bool).triu(1)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    tokens, width = rng.sizes(2, 3, 9)
-    cases = [Case(tuple(rng.normal(tokens, width, std=1.5) for _ in range(3)))]  # in which roles can be exchanged
-    for queries, keys, head_dim, width in (*rng.size_rows(3, 4, 2, 12), (1, 1, 3, 2), (1, 4, 1, 3)):
-        shapes = (queries, head_dim), (keys, head_dim), (keys, width)
-        cases.append(Case(tuple(rng.normal(*shape, std=1.5) for shape in shapes)))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     attention,
     title="Compare, weigh, mix",
@@ -43,7 +32,10 @@ EXERCISE = FunctionExercise(
         "You wrote the first two steps above: call your own functions.",
         "The mix is `weights @ values`: (query, key) @ (key, width) -> (query, width).",
     ),
-    draw=_draw,
+    calls=4,
+    std=1.5,
+    first={"key": "query", "width": "head_dim"},  # arguments can be exchanged
+    also=({"query": 1, "key": 1}, {"query": 1, "head_dim": 1}),
     arguments={"queries": "query head_dim", "keys": "key head_dim", "values": "key width"},
     axes="query width",
     gradients=("queries", "keys", "values"),

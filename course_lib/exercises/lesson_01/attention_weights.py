@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def attention_weights(scores):  # (key) -> (key), all positive, sum 1
     exponentials = scores.exp()
     return exponentials / exponentials.sum()
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = [Case((rng.normal(keys, std=1.5),)) for keys in rng.sizes(3, 3, 9)]
-    return [*cases, Case((rng.normal(7) - 4.0,), "all scores are negative")]
 
 
 EXERCISE = FunctionExercise(
@@ -27,8 +20,9 @@ EXERCISE = FunctionExercise(
         "`scores.exp()` is positive whatever the scores are.",
         "Divide by the sum, and the sum becomes 1.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((rng.normal(20),))],
+    std=1.5,
+    special={"all scores are negative": {"scores": lambda scores: scores - 8.0}},
+    draw_edges=({"key": 20},),
     arguments={"scores": "key"},
     axes="key",
     wrong="""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def context_of_token(weights, values):  # (key), (key, width) -> (width)
@@ -14,10 +12,6 @@ def context_of_token(weights, values):  # (key), (key, width) -> (width)
     for key in range(len(weights)):
         context = context + weights[key] * values[key]
     return context
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((rng.normal(keys).softmax(0), rng.normal(keys, width))) for keys, width in rng.size_rows(3, 2, 3, 9)]
 
 
 EXERCISE = FunctionExercise(
@@ -30,7 +24,7 @@ EXERCISE = FunctionExercise(
         "Go through the keys and add up `weights[key] * values[key]`.",
         "`weights @ values` does it at once: (key) @ (key, width) -> (width).",
     ),
-    draw=_draw,
+    inputs={"weights": lambda weights: weights.softmax(0)},
     arguments={"weights": "key", "values": "key width"},
     axes="width",
     wrong="""

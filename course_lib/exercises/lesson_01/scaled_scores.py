@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (query, key)
@@ -17,13 +15,6 @@ def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (quer
 
 def _over_tokens(queries: Tensor, keys: Tensor) -> Tensor:
     return queries @ keys.T / keys.shape[0] ** 0.5
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    rows = [*rng.size_rows(3, 3), (1, 1, 3), (1, 4, 1)]  # one query and one key; head_dim 1
-    cases = [Case((rng.normal(queries, width), rng.normal(keys, width))) for queries, keys, width in rows]
-    large = rng.normal(4, 6, std=10.0), rng.normal(5, 6, std=10.0)
-    return [*cases, Case(large, "the scores are large")]
 
 
 EXERCISE = FunctionExercise(
@@ -40,7 +31,8 @@ EXERCISE = FunctionExercise(
         "A product takes rows of the left and columns of the right: the keys have to be transposed.",
         "`head_dim` is the last size of the queries, and the scores are divided by `head_dim**0.5`.",
     ),
-    draw=_draw,
+    also=({"query": 1, "key": 1}, {"query": 1, "head_dim": 1}),
+    special={"the scores are large": {"queries": lambda queries: 10 * queries, "keys": lambda keys: 10 * keys}},
     arguments={"queries": "query head_dim", "keys": "key head_dim"},
     axes="query key",
     gradients=("queries", "keys"),

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def scores_of_token(query, keys):  # (head_dim), (key, head_dim) -> (key)
     return torch.stack([(query * key).sum() for key in keys])
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    rows = [
-        *rng.size_rows(3, 2, 4, 12),
-        (3, 1),
-        (1, 4),
-    ]  # one key; one element; with few keys all scores may happen to be positive
-    return [Case((rng.normal(width), rng.normal(keys, width))) for keys, width in rows]
 
 
 EXERCISE = FunctionExercise(
@@ -33,7 +22,8 @@ EXERCISE = FunctionExercise(
         "Go through the keys one at a time and collect `query @ key`; or multiply once.",
         "`keys @ query` does it: (key, head_dim) @ (head_dim) -> (key).",
     ),
-    draw=_draw,
+    sizes=(4, 12),  # with few keys all scores may happen to be positive
+    also=({"head_dim": 1}, {"key": 1}),
     arguments={"query": "head_dim", "keys": "key head_dim"},
     axes="key",
     wrong="""

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def softmax_rows(scores):  # (query, key) -> (query, key)
     exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
     return exponentials / exponentials.sum(dim=-1, keepdim=True)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    small, wide, large, apart, peaks = (rng.normal(*size, std=2.0) for size in rng.size_rows(5, 2))
-    peaks[:, rng.integer(peaks.shape[1])] += 3000.0
-    return [
-        Case((small,)),
-        Case((small[:1, :1],), "there is one query and one key"),
-        Case((wide * 3,)),
-        Case((large + 2000.0 + rng.integer(1000),), "the scores are about 2000"),  # exp of these overflows
-        Case((apart - 800.0 * torch.arange(len(apart))[:, None],), "each row lies 800 below the one before"),
-        Case((peaks,), "one score of each row is about 3000 and the others about 0"),
-    ]
 
 
 EXERCISE = FunctionExercise(
@@ -44,7 +29,18 @@ EXERCISE = FunctionExercise(
         "`sum(dim=-1)` of (query, key) is (query), one number per row, and PyTorch would line these up with the "
         "*columns*. `sum(dim=-1, keepdim=True)` is (query, 1), a column, and divides row by row.",
     ),
-    draw=_draw,
+    calls=2,
+    std=3.0,
+    special={
+        "there is one query and one key": {"query": 1, "key": 1},
+        "the scores are about 2000": {"scores": lambda rng, scores: scores + 2000.0 + rng.integer(1000)},
+        "each row lies 800 below the one before": {
+            "scores": lambda scores: scores - 800.0 * torch.arange(len(scores))[:, None]
+        },
+        "one score of each row is about 3000 and the others about 0": {
+            "scores": lambda scores: scores + 3000.0 * (torch.arange(scores.shape[1]) == 1)
+        },
+    },
     arguments={"scores": "query key"},
     axes="query key",
     gradients=("scores",),

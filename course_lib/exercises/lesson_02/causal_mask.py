@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def causal_mask(num_tokens, num_prompt=0):
@@ -20,13 +18,6 @@ def causal_mask(num_tokens, num_prompt=0):
 def _mask(num_tokens: int, num_prompt: int, diagonal: int = 0) -> Tensor:
     positions = torch.arange(num_tokens)
     return (positions[:, None] + diagonal >= positions) | (positions < num_prompt)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    first = 5 + rng.integer(3)  # small, so that it can be drawn on paper
-    sizes = [(num_tokens, 2 + rng.integer(num_tokens - 4)) for num_tokens in (first, *rng.sizes(3, 8, 40))]
-    alone = 33 + rng.integer(16)
-    return [Case(pair) for pair in (*sizes, (alone, 0), (alone + 1, alone + 1), (1, 0))]
 
 
 EXERCISE = FunctionExercise(
@@ -45,7 +36,10 @@ EXERCISE = FunctionExercise(
         "diagonal. Which columns belong to the prompt?",
         "The prompt is the first columns, in every row: `keep[:, :num_prompt] = True`.",
     ),
-    draw=_draw,
+    inputs={"num_tokens": lambda num_prompt, more: num_prompt + more},
+    calls=4,
+    first={"num_prompt": 3, "more": 3},  # small enough to be drawn on paper
+    also=({"num_prompt": 0, "more": 40}, {"more": 0}, {"num_prompt": 0, "more": 1}),
     least={"num_prompt": 0},
     most={"num_tokens": 300},
     axes="query key",

@@ -7,9 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 from .causal_mask import causal_mask
 
@@ -33,21 +31,6 @@ def _weights(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return lambda scores: _masked(scores, change(_causal(scores.shape[-1])))
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = [Case((rng.normal(batch, n, n, std=2.0),)) for batch, n in (*rng.size_rows(3, 2), (1, 1))]
-    low = rng.normal(1, 2 + rng.integer(5), 1) - 30000.0
-    batch, n = rng.sizes(2, 3, 8)
-    future = torch.ones(n, n, dtype=torch.float64).triu(1)
-    signs = 1.0 - 2.0 * (torch.arange(n) % 2)  # each row has scores of both signs, and its largest elsewhere
-    return [
-        *cases,
-        Case((low.expand(-1, -1, low.shape[1]).clone(),), "all scores are about -30000"),
-        Case((rng.normal(batch, n, n) + 800.0 * future,), "the scores to hide are about 800 and the others about 0"),
-        Case((rng.normal(batch, n, n) + 800.0 * signs,), "half of the scores are about 800, the others about -800"),
-        Case((rng.normal(batch, n, n) + 1e12 * future,), "the scores to hide are about 1e12 and the others about 0"),
-    ]
-
-
 EXERCISE = FunctionExercise(
     causal_weights,
     title="Weights that don't see the future",
@@ -63,8 +46,22 @@ EXERCISE = FunctionExercise(
         "Which score does softmax turn into 0? Not 0: exp(0) is 1.",
         "`scores.masked_fill(~keep, -torch.inf)` returns a new tensor. Use it.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((rng.normal(2, 300, 300),))],
+    inputs={"scores": "batch token token"},
+    std=2.0,
+    also=({"batch": 1, "token": 1},),
+    special={
+        "all scores are about -30000": {"scores": lambda scores: scores - 30000.0},
+        "the scores to hide are about 800 and the others about 0": {
+            "scores": lambda scores: scores + 800.0 * torch.ones_like(scores).triu(1)
+        },
+        "half of the scores are about 800, the others about -800": {
+            "scores": lambda scores: scores + 800.0 * (-1.0) ** torch.arange(scores.shape[1])
+        },
+        "the scores to hide are about 1e12 and the others about 0": {
+            "scores": lambda scores: scores + 1e12 * torch.ones_like(scores).triu(1)
+        },
+    },
+    draw_edges=({"token": 300},),
     arguments={"scores": "batch query key"},
     axes="batch query key",
     fixed="query key",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def decode_mask(num_queries, num_keys):
@@ -19,12 +17,6 @@ def decode_mask(num_queries, num_keys):
 def _aligned(num_queries: int, num_keys: int, shift: int = 0) -> Tensor:
     """Return the mask whose diagonal is shifted to the right."""
     return torch.ones(num_queries, num_keys).tril(num_keys - num_queries + shift).bool()
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    pairs = zip(rng.sizes(3, 3, 7), rng.sizes(3, 9, 15), strict=True)
-    number = 2 + rng.integer(8)
-    return [*(Case(pair) for pair in pairs), Case((1, number + 1)), Case((number, number)), Case((1, 1))]
 
 
 EXERCISE = FunctionExercise(
@@ -43,7 +35,8 @@ EXERCISE = FunctionExercise(
         "It is the bottom of a square mask: the last `num_queries` rows of the causal mask for `num_keys` tokens.",
         "`tril(n)` keeps n diagonals more than `tril()`. Query 0 may see `num_keys - num_queries` keys more than one.",
     ),
-    draw=_draw,
+    inputs={"num_keys": lambda num_queries, more: num_queries + more},
+    also=({"num_queries": 1}, {"more": 0}, {"num_queries": 1, "more": 0}),
     least={"num_queries": 1},
     most={"num_keys": 300},
     axes="query key",

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def dropped_weights(weights, drop, p, training):
@@ -14,18 +10,6 @@ def dropped_weights(weights, drop, p, training):
     if not training:
         return weights
     return weights.masked_fill(drop, 0.0) / (1 - p)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    about, low = ("", "", "p is 0", "training is False"), (10, 55, 0, 55)
-    for (queries, keys), what, least in zip(rng.size_rows(4, 2, 3, 9), about, low, strict=True):
-        drop = torch.zeros(queries * keys, dtype=torch.bool)
-        drop[list(rng.sizes(2 + rng.integer(queries * keys // 2), 0, queries * keys - 1))] = True
-        p = 0.0 if what == "p is 0" else (least + rng.integer(35)) / 100  # never 0.5, where p and 1 - p are the same
-        dropped = drop.view(queries, keys) & (p > 0)
-        cases.append(Case((rng.normal(queries, keys).softmax(-1), dropped, p, what != "training is False"), what))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -42,7 +26,14 @@ EXERCISE = FunctionExercise(
         "In evaluation nothing happens. In training a dropped weight is 0.",
         "A kept weight must make up for the others: only 1 - p of them are left.",
     ),
-    draw=_draw,
+    inputs={
+        "weights": lambda weights: weights.softmax(-1),
+        "drop": lambda drop: drop > 0,
+        "p": [0.2, 0.3, 0.7, 0.8],  # never 0.5, where p and 1 - p are the same
+        "training": True,
+    },
+    calls=2,
+    special={"p is 0": {"p": 0.0, "drop": lambda drop: drop & False}, "training is False": {"training": False}},
     arguments={"weights": "query key", "drop": "query key"},
     axes="query key",
     gradients=("weights",),

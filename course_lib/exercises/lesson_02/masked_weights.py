@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def masked_weights(scores, keep):  # (query, key), (query, key) bool -> (query, key)
@@ -19,13 +17,11 @@ def _filled(scores: Tensor, keep: Tensor, number: float) -> Tensor:
     return scores.masked_fill(~keep, number).softmax(-1)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for queries, keys in rng.size_rows(3, 2, 4, 9):
-        keep = rng.normal(queries, keys) > 0
-        keep[:, 0], keep[0, 1] = True, False  # each query may attend to something, and one may not attend to all
-        cases.append(Case((rng.normal(queries, keys, std=2.0), keep)))
-    return cases
+def _visible(keep: Tensor) -> Tensor:
+    """Return a mask in which each query may attend to something, and one may not attend to all."""
+    keep = keep > 0
+    keep[:, 0], keep[0, 1] = True, False
+    return keep
 
 
 EXERCISE = FunctionExercise(
@@ -38,7 +34,7 @@ EXERCISE = FunctionExercise(
         "`scores.masked_fill(where, number)` returns a new tensor, with the number wherever `where` is True.",
         "`keep` is True where a token may attend, so fill where it is not: `~keep`, with `-torch.inf`. Then softmax.",
     ),
-    draw=_draw,
+    inputs={"keep": _visible},
     arguments={"scores": "query key", "keep": "query key"},
     axes="query key",
     gradients=("scores",),

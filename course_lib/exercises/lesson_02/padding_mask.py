@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def padding_mask(lengths, num_tokens):
     # list of batch lengths, int -> (batch, 1, 1, key), bool
     real = torch.arange(num_tokens) < torch.tensor(lengths)[:, None]  # (batch, key)
     return real[:, None, None]  # (batch, key) -> (batch, 1, 1, key)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, num_tokens in zip(rng.sizes(3, 2, 4), rng.sizes(3, 5, 12), strict=True):
-        cases.append(Case((list(rng.sizes(batch, 1, num_tokens)), num_tokens)))
-    lengths = cases[-1].arguments[0]
-    return [*cases, Case((lengths, max(lengths))), Case(([3], 5))]  # no padding in the longest; a single sample
 
 
 EXERCISE = FunctionExercise(
@@ -42,9 +32,13 @@ EXERCISE = FunctionExercise(
         "Scores are (batch, head, query, key): put two axes of size 1 between batch and key, `[:, None, None]`. That "
         "makes (batch, 1, 1, key) of (batch, key).",
     ),
-    draw=_draw,
+    inputs={
+        "num_tokens": lambda batch, more: batch + more,
+        "lengths": lambda rng, batch, num_tokens: [*rng.sizes(batch, 1, num_tokens)],
+    },
+    also=({"lengths": lambda lengths, num_tokens: [*lengths[1:], num_tokens]}, {"batch": 1}),
+    draw_edges=({"lengths": [1, 1], "num_tokens": 1}, {"num_tokens": 200}),
     least={"lengths": 0},
-    draw_edges=lambda rng: [Case(([1, 1], 1)), Case((list(rng.sizes(3, 1, 200)), 200))],
     axes="batch 1 1 key",
     wrong="""
 ~result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -26,29 +25,16 @@ def _under_hidden(scores: Tensor, keep: Tensor) -> Tensor:
     return exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-30)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, n in zip(rng.sizes(3, 2, 4), rng.sizes(3, 5, 9), strict=True):
-        padding = torch.tensor(rng.sizes(batch, 0, n - 1))  # on the left: the rows of padding attend to nothing
-        seen = torch.arange(n) >= padding[:, None]
-        cases.append(Case((rng.normal(batch, n, n, std=2.0), torch.ones(n, n).tril().bool() & seen[:, None])))
-    batch, queries, keys = rng.sizes(3, 3, 8)
-    keep = rng.normal(batch, queries, keys) > 0
-    keep[:, rng.integer(queries)] = False
-    return [
-        *cases,
-        Case((rng.normal(batch, queries, keys, std=2.0), keep), "any token may be hidden from any other"),
-        Case((rng.normal(batch, queries, keys) - 30000.0, keep), "all scores are about -30000"),
-        Case(
-            (rng.normal(batch, queries, keys) + 800.0 * ~keep, keep),
-            "the hidden scores are about 800, the others about 0",
-        ),
-        Case((rng.normal(batch, queries, keys) + 800.0 * keep, keep), "the visible scores are about 800"),
-        Case(
-            (rng.normal(batch, queries, keys) + 1e12 * ~keep, keep),
-            "the hidden scores are about 1e12, the others about 0",
-        ),
-    ]
+def _with_hidden_row(rng: InputGenerator, keep: Tensor) -> Tensor:
+    keep = keep > 0
+    keep[:, rng.integer(keep.shape[1])] = False
+    return keep
+
+
+def _padded(rng: InputGenerator, batch: int, query: int) -> Tensor:
+    """Return a causal mask per sample, without padding on the left, whose rows attend to nothing."""
+    seen = torch.arange(query) >= rng.integers(query, batch, 1)
+    return torch.ones(query, query).tril().bool() & seen[:, None]
 
 
 EXERCISE = FunctionExercise(
@@ -66,10 +52,16 @@ EXERCISE = FunctionExercise(
         "Fill with a very low finite number: no nan any more. But what do these rows hold now?",
         "After softmax, set every hidden weight to 0. In all other rows that changes nothing.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [
-        Case((rng.normal(16, 18, 18), torch.ones(18, 18).tril(-1).bool().expand(16, -1, -1).clone()))
-    ],
+    inputs={"keep": _with_hidden_row},
+    std=2.0,
+    special={
+        "padding is on the left": {"key": "query", "keep": _padded},
+        "all scores are about -30000": {"scores": lambda scores: scores - 30000.0},
+        "the hidden scores are about 800, the others about 0": {"scores": lambda scores, keep: scores + 800.0 * ~keep},
+        "the visible scores are about 800": {"scores": lambda scores, keep: scores + 800.0 * keep},
+        "the hidden scores are about 1e12, the others about 0": {"scores": lambda scores, keep: scores + 1e12 * ~keep},
+    },
+    draw_edges=({"batch": 16, "query": 18, "key": 18, "keep": lambda keep: (keep > 0).tril(-1)},),
     arguments={"scores": "batch query key", "keep": "batch query key"},
     axes="batch query key",
     gradients=("scores",),

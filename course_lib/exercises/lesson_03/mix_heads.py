@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def mix_heads(contexts, w_o):
     # list of (b, token, head_dim), (d_out, num_heads * head_dim) -> (b, token, d_out)
     joined = torch.cat(contexts, dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
     return joined @ w_o.T
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for square, (batch, num_tokens, heads, head_dim) in enumerate(
-        [*rng.size_rows(3, 4, 2, 7), (2, 3, 1, 4), (1, 1, 3, 1)]
-    ):
-        contexts = [rng.normal(batch, num_tokens, head_dim) for _ in range(heads)]
-        width = heads * head_dim
-        cases.append(Case((contexts, rng.normal(width if square == 0 else width + 1 + rng.integer(5), width))))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -41,7 +28,13 @@ EXERCISE = FunctionExercise(
         "`nn.Linear` keeps its matrix as (out, in) and computes `x @ weight.T`.",
         "Joined: `torch.cat(contexts, dim=-1) @ w_o.T`. Added: the first head_dim columns of `w_o` are head 0's.",
     ),
-    draw=_draw,
+    inputs={
+        "contexts": lambda rng, batch, token, head_dim, num_heads: [
+            rng.normal(batch, token, head_dim) for _ in range(num_heads)
+        ]
+    },
+    first={"d_out": "num_heads*head_dim"},
+    also=({"num_heads": 1}, {"batch": 1, "token": 1, "head_dim": 1}),
     arguments={"contexts": "batch token head_dim", "w_o": "d_out num_heads*head_dim"},
     axes="batch token d_out",
     gradients=("contexts", "w_o"),

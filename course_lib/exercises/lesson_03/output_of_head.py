@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def output_of_head(context, w_o, head):
@@ -14,15 +12,6 @@ def output_of_head(context, w_o, head):
     head_dim = context.shape[-1]
     w_o_of_head = w_o[:, head * head_dim : (head + 1) * head_dim]  # (d_out, head_dim)
     return context @ w_o_of_head.T
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, num_tokens, num_heads, head_dim in rng.size_rows(3, 4, 2, 7):
-        width = num_heads * head_dim
-        head = rng.integer(num_heads) if cases else num_heads - 1
-        cases.append(Case((rng.normal(batch, num_tokens, head_dim), rng.normal(width, width), head)))
-    return cases
 
 
 def _rows(context: Tensor, w_o: Tensor, head: int) -> Tensor:
@@ -47,7 +36,11 @@ EXERCISE = FunctionExercise(
         "Head 1 owns the columns from `head_dim` to `2 * head_dim`.",
         "`nn.Linear` computes `x @ weight.T`, with a block of columns as with the whole matrix.",
     ),
-    draw=_draw,
+    inputs={
+        "w_o": "num_heads*head_dim num_heads*head_dim",
+        "head": lambda rng, num_heads: rng.integer(num_heads),
+    },
+    first={"head": lambda num_heads: num_heads - 1},
     least={"head": 0},
     arguments={"context": "batch token head_dim", "w_o": "d_out d_out"},
     axes="batch token d_out",

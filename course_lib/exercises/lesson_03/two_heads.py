@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -61,16 +60,12 @@ def _changed(**change: Any) -> Callable[..., Tensor]:
     return lambda x, q, k, v: torch.cat([_weights(x, q[i], k[i], **change) @ (x @ v[i]) for i in (0, 1)], -1)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [_case(rng, *sizes) for sizes in (*rng.size_rows(3, 3), (1, 3, 2), (4, 3, 1))]
-
-
-def _case(rng: InputGenerator, num_tokens: int, d_in: int, head_dim: int) -> Case:
-    pairs = [tuple(rng.normal(d_in, head_dim, std=std * d_in**-0.5) for _ in range(2)) for std in (2, 2, 3)]
-    return Case((rng.normal(num_tokens, d_in), *pairs))
-
-
 APART = "How many numbers should each row of the result have?"
+
+
+def _pair(std: float) -> Callable[[InputGenerator, int, int], Pair]:
+    return lambda rng, d_in, head_dim: tuple(rng.normal(d_in, head_dim, std=std * d_in**-0.5) for _ in range(2))
+
 
 EXERCISE = FunctionExercise(
     two_heads,
@@ -86,8 +81,9 @@ EXERCISE = FunctionExercise(
         "A loop over 0 and 1 can't forget to change an index. Scale by the width of one head.",
         "`torch.cat([context_0, context_1], dim=-1)` puts them side by side.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [_case(rng, 6, 4, 3)],
+    inputs={"q_proj": _pair(2.0), "k_proj": _pair(2.0), "v_proj": _pair(3.0)},
+    also=({"token": 1}, {"head_dim": 1}),
+    draw_edges=({"token": "2*head_dim"},),
     arguments={
         "x": "token d_in",
         "q_proj": "d_in head_dim",

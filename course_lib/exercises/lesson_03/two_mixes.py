@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def two_mixes(weights_0, weights_1, values):  # (key,), (key,), (key, width) -> (width,)
@@ -15,14 +13,6 @@ def two_mixes(weights_0, weights_1, values):  # (key,), (key,), (key, width) -> 
     context_0 = weights_0 @ values[:, :half]
     context_1 = weights_1 @ values[:, half:]
     return torch.cat([context_0, context_1])
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for num_keys, half in rng.size_rows(3, 2, 2, 9):
-        weights = [rng.normal(num_keys, std=2).softmax(0) for _ in range(2)]
-        cases.append(Case((*weights, rng.normal(num_keys, 2 * half))))
-    return cases
 
 
 def _interleaved(weights_0: Tensor, weights_1: Tensor, values: Tensor) -> Tensor:
@@ -42,7 +32,11 @@ EXERCISE = FunctionExercise(
         "`values[:, :half]` are the columns of head 0. A mix is `weights @ values`.",
         "`torch.cat([context_0, context_1])` puts the two side by side.",
     ),
-    draw=_draw,
+    inputs={
+        "values": "key 2*half",
+        "weights_0": lambda weights_0: (2 * weights_0).softmax(0),
+        "weights_1": lambda weights_1: (2 * weights_1).softmax(0),
+    },
     arguments={"weights_0": "key", "weights_1": "key", "values": "key width"},
     axes="width",
     fixed="width",

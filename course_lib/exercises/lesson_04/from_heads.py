@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def from_heads(x):
@@ -12,10 +10,6 @@ def from_heads(x):
     batch, num_heads, num_tokens, head_dim = x.shape
     by_token = x.transpose(1, 2)
     return by_token.reshape(batch, num_tokens, num_heads * head_dim)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((rng.normal(*sizes),)) for sizes in rng.size_rows(3, 4, 2, 8)]
 
 
 EXERCISE = FunctionExercise(
@@ -28,8 +22,7 @@ EXERCISE = FunctionExercise(
         "First `transpose(1, 2)`, then join.",
         "Join with `reshape`; after the transpose, `view` refuses.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((rng.normal(2, 1, 3, 1),)), Case((rng.normal(2, 2, 6, 3),))],
+    draw_edges=({"head": 1, "head_dim": 1}, {"head": "batch", "token": "batch*head_dim"}),
     arguments={"x": "batch head token head_dim"},
     axes="batch token width",
     gradients=("x",),

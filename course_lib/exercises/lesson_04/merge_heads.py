@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def merge_heads(x):
@@ -13,13 +11,6 @@ def merge_heads(x):
     by_token = x.permute(1, 2, 0, 3)  # (h, b, t, d) -> (b, t, h, d)
     # (b, t, h, d) -> (b, t, h * d)
     return by_token.reshape(batch, num_tokens, num_heads * head_dim)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [
-        Case((rng.normal(*size),))
-        for size in (*rng.size_rows(3, 4, 2, 7), (1, 3, 5, 4), (3, 1, 6, 2), (3, 2, 4, 1), (2, 3, 1, 5))
-    ]
 
 
 APART = "How many numbers does a token have in all heads together, and how many has a row of your result?"
@@ -40,8 +31,8 @@ EXERCISE = FunctionExercise(
         "After `x.permute(1, 2, 0, 3)` comes `reshape`, which copies: `view` refuses, because the elements don't lie "
         "in the order of the axes.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((rng.normal(1, 3, 4, 1),))],
+    also=({"head": 1}, {"batch": 1}, {"head_dim": 1}, {"token": 1}),
+    draw_edges=({"head": 1, "head_dim": 1},),
     arguments={"x": "head batch token head_dim"},
     axes="batch token width",
     gradients=("x",),

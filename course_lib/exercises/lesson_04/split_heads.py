@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def split_heads(x, num_heads):
@@ -13,11 +11,6 @@ def split_heads(x, num_heads):
     # (t, b, h * d) -> (t, b, h, d)
     split = x.view(num_tokens, batch, num_heads, width // num_heads)
     return split.permute(1, 2, 0, 3)  # (t, b, h, d) -> (b, h, t, d)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    rows = [*rng.size_rows(3, 4, 2, 7), (1, 5, 3, 4), (4, 2, 9, 3), (2, 4, 3, 1), (2, 3, 1, 5)]
-    return [Case((rng.normal(tokens, batch, heads * width), heads)) for batch, tokens, heads, width in rows]
 
 
 EXERCISE = FunctionExercise(
@@ -36,7 +29,9 @@ EXERCISE = FunctionExercise(
         "head_dim). Which axis must come first now, which second?",
         "`permute` takes all axes in their new order: `split.permute(1, 2, 0, 3)`. Two `transpose` do it as well.",
     ),
-    draw=_draw,
+    inputs={"x": "token batch num_heads*head_dim"},
+    calls=4,
+    also=({"batch": 1}, {"head_dim": 1}, {"num_heads": 1}),
     least={"num_heads": 1},
     arguments={"x": "token batch width"},
     axes="batch head token head_dim",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def to_heads(x, num_heads):
@@ -12,10 +10,6 @@ def to_heads(x, num_heads):
     batch, num_tokens, width = x.shape
     split = x.view(batch, num_tokens, num_heads, width // num_heads)
     return split.transpose(1, 2)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((rng.normal(b, t, h * d), h)) for b, t, h, d in rng.size_rows(3, 4, 2, 8)]
 
 
 EXERCISE = FunctionExercise(
@@ -28,9 +22,9 @@ EXERCISE = FunctionExercise(
         "Two moves: a `view` to (batch, token, head, head_dim), then a `transpose`.",
         "`transpose(1, 2)` exchanges the axes of tokens and heads.",
     ),
-    draw=_draw,
+    inputs={"x": "batch token num_heads*head_dim"},
+    draw_edges=({"head_dim": 1},),
     least={"num_heads": 1},
-    draw_edges=lambda rng: [Case((rng.normal(2, 3, 4), 4))],
     arguments={"x": "batch token width"},
     axes="batch head token head_dim",
     fixed="width",

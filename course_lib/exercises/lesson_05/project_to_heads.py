@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def project_to_heads(x, weight, num_heads):
@@ -13,15 +11,6 @@ def project_to_heads(x, weight, num_heads):
     # (batch, token, head, head_dim)
     split = projected.view(*x.shape[:2], num_heads, -1)
     return split.transpose(1, 2)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, num_tokens, num_heads, head_dim, d_in in rng.size_rows(3, 5):
-        cases.append(
-            Case((rng.normal(batch, num_tokens, d_in), rng.normal(num_heads * head_dim, d_in), num_heads)),
-        )
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -34,9 +23,9 @@ EXERCISE = FunctionExercise(
         "`nn.Linear` keeps its matrix as (width out, width in), so the product is `x @ weight.T`.",
         "`view(batch, num_tokens, num_heads, head_dim)`, then exchange the axes of tokens and heads.",
     ),
-    draw=_draw,
+    inputs={"weight": "num_heads*head_dim d_in"},
+    draw_edges=({"head_dim": 1},),
     least={"num_heads": 1},
-    draw_edges=lambda rng: [Case((rng.normal(2, 3, 5), rng.normal(4, 5), 4))],
     arguments={"x": "batch token d_in", "weight": "d_out d_in"},
     axes="batch head token head_dim",
     fixed="d_out",

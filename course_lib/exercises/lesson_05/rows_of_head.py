@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def rows_of_head(weight, head, num_heads):
     # (d_out, d_in), int, int -> (head_dim, d_in)
     head_dim = weight.shape[0] // num_heads
     return weight[head * head_dim : (head + 1) * head_dim]
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for num_heads, head_dim, d_in in rng.size_rows(4, 3, 2, 8):
-        head = rng.integer(num_heads - 1) if cases else num_heads - 1  # the last head once, and earlier ones
-        cases.append(Case((rng.normal(num_heads * head_dim, d_in), head, num_heads)))
-    return cases
 
 
 def _interleaved(weight: Tensor, head: int, num_heads: int) -> Tensor:
@@ -40,9 +30,11 @@ EXERCISE = FunctionExercise(
         "How many rows does a head have? `weight.shape[0] // num_heads`.",
         "Head 1 begins where head 0 ends: at row `head_dim`.",
     ),
-    draw=_draw,
+    inputs={"weight": "num_heads*head_dim d_in", "head": lambda rng, num_heads: rng.integer(num_heads - 1)},
+    calls=4,
+    first={"head": lambda num_heads: num_heads - 1},
+    draw_edges=({"head": 2, "head_dim": 1}, {"head": 0, "num_heads": 1}),
     least={"head": 0},
-    draw_edges=lambda rng: [Case((rng.normal(4, 3), 2, 4)), Case((rng.normal(4, 3), 0, 1))],
     arguments={"weight": "d_out d_in"},
     axes="head_dim d_in",
     fixed="d_out",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def scores_by_head(queries, keys):
@@ -19,13 +17,6 @@ def scores_by_head(queries, keys):
 
 def _scores(queries: Tensor, keys: Tensor, width: int | None = None) -> Tensor:
     return torch.einsum("bhqd,bhkd->bhqk", queries, keys) * (width or queries.shape[-1]) ** -0.5
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, heads, queries, keys, width in (*rng.size_rows(3, 5), (2, 1, 3, 4, 5), (1, 3, 1, 6, 2), (3, 2, 4, 5, 1)):
-        cases.append(Case((rng.normal(batch, heads, queries, width), rng.normal(batch, heads, keys, width))))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -42,7 +33,7 @@ EXERCISE = FunctionExercise(
         "Turn the keys in their last two axes: `keys.transpose(2, 3)`.",
         "Scale by the width of one head, the last size of the queries.",
     ),
-    draw=_draw,
+    also=({"head": 1}, {"batch": 1, "query": 1}, {"head_dim": 1}),
     arguments={"queries": "batch head query head_dim", "keys": "batch head key head_dim"},
     axes="batch head query key",
     gradients=("queries", "keys"),

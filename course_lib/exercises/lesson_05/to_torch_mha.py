@@ -5,18 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def to_torch_mha(q_proj, k_proj, v_proj, out_proj):
     # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
     return torch.cat([q_proj, k_proj, v_proj]), out_proj
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case(tuple(rng.normal(width, width) for _ in range(4))) for width in rng.sizes(3, 4, 12)]
 
 
 def _turned(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -40,8 +34,8 @@ EXERCISE = FunctionExercise(
         "matrix.",
         "`torch.cat([...])` puts three matrices one below the other. Give back `in_proj_weight, out_proj`.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case(tuple(rng.normal(1, 1) for _ in range(4)))],
+    inputs=dict.fromkeys(("k_proj", "v_proj", "out_proj"), "width width"),
+    draw_edges=({"width": 1},),
     arguments={"q_proj": "width width"},
     axes="in_proj_weight out_proj.weight",
     fixed="width",

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):
     # five ints -> int
     numbers_per_token = 2 * num_kv_heads * head_dim  # keys and values
     return num_tokens * num_layers * numbers_per_token * bytes_per_number
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for tokens, layers, kv, width in rng.size_rows(4, 4, 2, 300):
-        cases.append(Case((16 * tokens + rng.integer(16), layers, kv, width, rng.choice((2, 4, 8)))))
-    first = cases[0].arguments
-    return [*cases, Case((*first[:2], 1, *first[3:]))]  # and one with a single kv head
 
 
 EXERCISE = FunctionExercise(
@@ -32,7 +22,10 @@ EXERCISE = FunctionExercise(
         "A key and a value, each head_dim numbers.",
         "Times kv heads, layers, tokens, and the bytes of one number.",
     ),
-    draw=_draw,
+    inputs={"num_tokens": lambda rng, tokens: 16 * tokens + rng.integer(16), "bytes_per_number": [2, 4, 8]},
+    calls=4,
+    sizes=(2, 300),
+    also=({"num_kv_heads": 1},),
     least={"num_tokens": 1, "num_layers": 1, "num_kv_heads": 1, "head_dim": 1},
     wrong="""
 2 => 1

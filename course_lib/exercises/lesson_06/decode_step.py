@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def decode_step(queries, key, value, cached_keys, cached_values):
@@ -48,16 +46,6 @@ def _first_weights(queries: Tensor, keys: Tensor) -> Tensor:
     return (queries @ keys.mT * queries.shape[-1] ** -0.5).softmax(-1)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    rows = [*rng.size_rows(3, 5, 2, 8), (1, 4, 2, 5, 3), (3, 1, 2, 6, 4), (2, 3, 4, 0, 5), (2, 2, 1, 3, 1)]
-    for kv, group, batch, past, width in rows:
-        new = rng.normal(batch, kv * group, 1, width, std=1.5), *(rng.normal(batch, kv, 1, width) for _ in range(2))
-        about = "" if past else "the cache is empty"
-        cases.append(Case((*new, *(rng.normal(batch, kv, past, width) for _ in range(2))), about))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     decode_step,
     title="One new token and a cache",
@@ -78,7 +66,10 @@ EXERCISE = FunctionExercise(
         "Without a copy, one `reshape` makes the heads that share a kv head its queries, (batch, kv head, heads per kv "
         "head, head_dim); at the end go back to the shape of `queries`.",
     ),
-    draw=_draw,
+    inputs={"queries": "batch kv_head*group 1 head_dim"},
+    std=1.5,
+    also=({"kv_head": 1}, {"group": 1}, {"batch": 2, "kv_head": 2, "head_dim": 1}),
+    special={"the cache is empty": {"past": 0}},
     arguments={
         "queries": "batch head 1 head_dim",
         "key": "batch kv_head 1 head_dim",

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def kv_head_of(query_head, num_heads, num_kv_heads):  # three ints -> int
     heads_per_group = num_heads // num_kv_heads
     return query_head // heads_per_group
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    several = [(kv * group, kv) for kv, group in rng.size_rows(4, 2, 2, 7)]
-    multi_query, multi_head = rng.sizes(2, 3, 9)
-    pairs = [*several, (multi_query, 1), (multi_head, multi_head)]
-    return rng.shuffled([Case((head, heads, kv)) for heads, kv in pairs for head in range(heads)])
 
 
 EXERCISE = FunctionExercise(
@@ -32,7 +23,11 @@ EXERCISE = FunctionExercise(
         "The size of a group is num_heads // num_kv_heads.",
         "The number of the group is query_head // size of a group.",
     ),
-    draw=_draw,
+    inputs={"num_heads": lambda num_kv_heads, group: num_kv_heads * group, "query_head": lambda num_heads: num_heads},
+    calls=4,
+    sizes=(2, 7),
+    also=({"num_kv_heads": 1}, {"group": 1}),
+    each=("query_head",),
     wrong="""
 query_head % num_kv_heads
     the kv heads dealt out in turn, 0, 1, 0, 1: neighbours should share [kv-heads-tiled]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def multi_query(queries, keys, values):
@@ -26,19 +24,6 @@ def _multi_query(queries: Tensor, keys: Tensor, values: Tensor, width: int | Non
     return _weights(queries, keys, width) @ values[:, None]
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, heads, queries, keys, width in (
-        *rng.size_rows(3, 5, 2, 8),
-        (2, 1, 3, 4, 5),
-        (1, 3, 1, 6, 2),
-        (3, 2, 4, 5, 1),
-    ):
-        shared = (rng.normal(batch, keys, width, std=1.5) for _ in range(2))
-        cases.append(Case((rng.normal(batch, heads, queries, width, std=1.5), *shared)))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     multi_query,
     title="All heads ask one set of keys",
@@ -53,7 +38,8 @@ EXERCISE = FunctionExercise(
         "A product broadcasts an axis of size 1: (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k).",
         "Multiply the scores by head_dim ** -0.5, take softmax over the keys, then `weights @ values[:, None]`.",
     ),
-    draw=_draw,
+    std=1.5,
+    also=({"head": 1}, {"batch": 1, "query": 1}, {"head_dim": 1}),
     arguments={
         "queries": "batch head query head_dim",
         "keys": "batch key head_dim",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def pool_heads(weight, num_heads, num_kv_heads):
@@ -26,11 +24,6 @@ def _groups(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
     return _heads(weight, num_heads).unflatten(0, (num_kv_heads, -1))
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    sizes = [*rng.size_rows(3, 4, 2, 7), (1, 3, 4, 5), (3, 1, 4, 5)]  # one kv head, and as many as heads
-    return [Case((rng.normal(kv * group * width, d_in), kv * group, kv)) for kv, group, width, d_in in sizes]
-
-
 EXERCISE = FunctionExercise(
     pool_heads,
     title="From many heads to a few",
@@ -47,9 +40,13 @@ EXERCISE = FunctionExercise(
         "axes is averaged?",
         "`weight.view(num_kv_heads, heads_per_group, head_dim, d_in).mean(dim=1)`; then join the first two axes.",
     ),
-    draw=_draw,
+    inputs={
+        "weight": "num_kv_heads*group*head_dim d_in",
+        "num_heads": lambda num_kv_heads, group: num_kv_heads * group,
+    },
+    also=({"num_kv_heads": 1}, {"group": 1}),
+    draw_edges=({"num_kv_heads": 1, "head_dim": 1},),
     least={"num_kv_heads": 1},
-    draw_edges=lambda rng: [Case((rng.normal(2, 4), 2, 1))],
     arguments={"weight": "num_heads*head_dim d_in"},
     axes="num_kv_heads*head_dim d_in",
     wrong="""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def share_heads(keys, num_heads):
@@ -12,16 +10,6 @@ def share_heads(keys, num_heads):
     heads_per_group = num_heads // keys.shape[1]
     # (b, g, t, d) -> (b, h, t, d)
     return keys.repeat_interleave(heads_per_group, dim=1)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    rows = [
-        *rng.size_rows(3, 5, 2, 8),
-        (2, 1, 5, 4, 3),
-        (2, 3, 5, 4, 1),
-        (1, 2, 1, 1, 3),
-    ]  # one kv head, and as many as heads
-    return [Case((rng.normal(batch, kv, tokens, width), kv * group)) for batch, kv, tokens, width, group in rows]
 
 
 EXERCISE = FunctionExercise(
@@ -41,8 +29,9 @@ EXERCISE = FunctionExercise(
         "`keys.repeat_interleave(num_heads // num_kv_heads, dim=1)`, where `num_kv_heads` is `keys.shape[1]`. (It "
         "copies. Exercise 6 does without the copy.)",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((rng.normal(2, 1, 4, 3), 1))],
+    inputs={"num_heads": lambda kv_head, group: kv_head * group},
+    also=({"kv_head": 1}, {"group": 1}, {"batch": 1, "token": 1, "head_dim": 1}),
+    draw_edges=({"kv_head": 1, "group": 1},),
     arguments={"keys": "batch kv_head token head_dim"},
     axes="batch head token head_dim",
     fixed="kv_head",

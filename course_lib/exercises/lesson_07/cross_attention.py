@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def cross_attention(x, context, w_q, w_k, w_v):
@@ -32,17 +30,6 @@ def _causal(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -
     return scores.masked_fill(~keep, -torch.inf).softmax(-1) @ (context @ w_v.T)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for number, (batch, queries, keys, d_in, head_dim, d_v) in enumerate(
-        [*rng.size_rows(3, 6, 2, 10), (1, 1, 3, 4, 2, 5), (2, 3, 1, 4, 1, 2)]
-    ):
-        keys = keys if number else queries  # as many as queries, so that keys and values of x can be told
-        weights = [rng.normal(rows, d_in, std=1.5 * d_in**-0.5) for rows in (head_dim, head_dim, d_v)]
-        cases.append(Case((rng.normal(batch, queries, d_in), rng.normal(batch, keys, d_in), *weights)))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     cross_attention,
     title="One sentence asks another",
@@ -59,7 +46,9 @@ EXERCISE = FunctionExercise(
         "`queries = x @ w_q.T`, `keys = context @ w_k.T`, `values = context @ w_v.T`; the scores are divided by the "
         "square root of head_dim.",
     ),
-    draw=_draw,
+    std=0.7,
+    first={"key": "query"},  # so that keys and values of x can be told
+    also=({"batch": 1, "query": 1}, {"key": 1, "head_dim": 1}),
     arguments={
         "x": "batch query d_in",
         "context": "batch key d_in",

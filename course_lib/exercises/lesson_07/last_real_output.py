@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -21,20 +20,10 @@ def _mean(outputs: Tensor, lengths: Tensor) -> Tensor:
     return (outputs * real[..., None]).sum(1) / lengths[:, None]
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, num_tokens, width in rng.size_rows(4, 3, 3, 9):
-        lengths = torch.tensor([1 + rng.integer(num_tokens - 1) for _ in range(batch)])
-        lengths[0], lengths[1], lengths[2] = num_tokens, 1, 2  # no two of the first three alike
-        cases.append(Case((rng.normal(batch, num_tokens, width), lengths)))
-    return cases
-
-
-def _draw_short(rng: InputGenerator) -> list[Case]:
-    """Draw a batch that is longer than all of its samples."""
-    batch, num_tokens, width = rng.sizes(3, 4, 9)
-    lengths = torch.tensor([1 + rng.integer(num_tokens - 2) for _ in range(batch)])
-    return [Case((rng.normal(batch, num_tokens, width), lengths), "no sample is as long as the batch")]
+def _lengths(rng: InputGenerator, batch: int, token: int) -> Tensor:
+    lengths = 1 + rng.integers(token - 1, batch)
+    lengths[:3] = torch.tensor([token, 1, 2])
+    return lengths
 
 
 EXERCISE = FunctionExercise(
@@ -53,8 +42,9 @@ EXERCISE = FunctionExercise(
         "token per sample.",
         "`outputs[torch.arange(len(outputs)), lengths - 1]`.",
     ),
-    draw=_draw,
-    draw_edges=_draw_short,
+    inputs={"lengths": _lengths},
+    calls=4,
+    draw_edges=({"lengths": lambda rng, batch, token: 1 + rng.integers(token - 1, batch)},),  # the batch is longer
     arguments={"outputs": "batch token width", "lengths": "batch"},
     axes="batch width",
     fixed="token",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def rotary_table(num_tokens, head_dim, base):
@@ -41,15 +39,6 @@ def _of_speed(num_tokens: int, speed: Tensor) -> tuple[Tensor, Tensor]:
     return _table(torch.arange(num_tokens)[:, None] * speed)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    bases = rng.shuffled([100.0, 1000.0, 10000.0, 500000.0])
-    odd = [2 * size + 1 for size in rng.sizes(4, 1, 5)]  # so that the number of tokens is not head_dim
-    pairs = rng.sizes(4, 3, 8)
-    pairs = [pair if pair != tokens else pair + 1 for pair, tokens in zip(pairs, odd, strict=True)]
-    cases = [Case((tokens, 2 * pair, base)) for tokens, pair, base in zip(odd, pairs, bases, strict=True)]
-    return [*cases, Case((1, 8, 10000.0)), Case((4, 2, 10000.0))]  # one token; one pair
-
-
 WIDE = "tables with an angle for each element. There is one angle per pair, and a head has head_dim / 2 pairs"
 
 EXERCISE = FunctionExercise(
@@ -68,7 +57,13 @@ EXERCISE = FunctionExercise(
         "`speed = base ** (-2 * torch.arange(head_dim // 2) / head_dim)` and "
         "`angle = torch.arange(num_tokens)[:, None] * speed`; give back `angle.cos(), angle.sin()`.",
     ),
-    draw=_draw,
+    inputs={
+        "num_tokens": lambda half: 2 * half + 5,  # odd, so that it is not head_dim
+        "head_dim": lambda pair: 2 * pair,
+        "base": [100.0, 1000.0, 10000.0, 500000.0],
+    },
+    calls=4,
+    also=({"num_tokens": 1}, {"pair": 1}),
     axes="cos sin",
     own_dtype=True,
     wrong="""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def rotate(x, cos, sin):
@@ -47,17 +45,6 @@ def _same_order(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat([first * cos - second * sin, first * cos + second * sin], -1)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for drawn in (*rng.size_rows(2, 4, 1, 5), (0, 1, 0, 2), (1, 0, 2, 0)):
-        batch, heads, tokens, pairs = (2 * size + 1 for size in drawn)  # odd, so that none of them is head_dim
-        angle = rng.normal(tokens, pairs, std=2.0)
-        cases.append(Case((rng.normal(batch, heads, tokens, 2 * pairs), angle.cos(), angle.sin())))
-    about = "each sample has angles of its own: cos and sin are (batch, 1, token, pair)"
-    angle = rng.normal(5, 1, 3, 2, std=2.0)
-    return [*cases, Case((rng.normal(5, 2, 3, 4), angle.cos(), angle.sin()), about)]
-
-
 EXERCISE = FunctionExercise(
     rotate,
     title="Rotate queries and keys",
@@ -76,7 +63,17 @@ EXERCISE = FunctionExercise(
         "`a, b = x.chunk(2, dim=-1)`, then `torch.cat` of `a * cos - b * sin` and `b * cos + a * sin`, along the last "
         "axis.",
     ),
-    draw=_draw,
+    inputs={
+        "x": "batch head token 2*pair",
+        "angle": "token pair",
+        "cos": lambda angle: (2 * angle).cos(),
+        "sin": lambda angle: (2 * angle).sin(),
+    },
+    calls=2,
+    also=({"batch": 1, "token": 1}, {"head": 1, "pair": 1}),
+    special={
+        "each sample has angles of its own: cos and sin are (batch, 1, token, pair)": {"angle": "batch 1 token pair"}
+    },
     arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
     axes="batch head token head_dim",
     fixed="head_dim pair",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 from .rotate import rotate  # noqa: F401  a wrong answer calls it
 
@@ -32,15 +30,6 @@ def _in_turn(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     return first, second * cos + first * sin
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for drawn in (*rng.size_rows(2, 4, 1, 5), (1, 0, 2, 1)):
-        batch, heads, tokens, pairs = (2 * size + 1 for size in drawn)  # odd, so that none of them is head_dim
-        angle = rng.normal(tokens, pairs, std=2.0)
-        cases.append(Case((rng.normal(batch, heads, tokens, 2 * pairs), angle.cos(), angle.sin())))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     rotate_neighbours,
     title="Rotate pairs of neighbours",
@@ -56,7 +45,14 @@ EXERCISE = FunctionExercise(
         "The rotated pairs have to be interleaved again. Stack the two results on a new last axis, (pair, 2).",
         "`torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)`.",
     ),
-    draw=_draw,
+    inputs={
+        "x": "batch head token 2*pair",
+        "angle": "token pair",
+        "cos": lambda angle: (2 * angle).cos(),
+        "sin": lambda angle: (2 * angle).sin(),
+    },
+    calls=2,
+    also=({"head": 1},),
     arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
     axes="batch head token head_dim",
     fixed="head_dim pair",

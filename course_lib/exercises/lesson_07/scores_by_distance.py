@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 from .rotary_table import rotary_table
 from .rotate import rotate
@@ -30,15 +28,6 @@ def _neighbours(query: Tensor, key: Tensor, count: int, base: float) -> Tensor:
     return _rotated(query[order], count, base) @ key[order]
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for pairs, half in rng.size_rows(3, 2, 2, 5):
-        query, key = rng.normal(2 * pairs), rng.normal(2 * pairs)
-        # An odd number of distances, and more than there are pairs: no axis of the table is taken for another.
-        cases.append(Case((query, key, 2 * half + 3, rng.choice((10.0, 100.0, 10000.0)))))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     scores_by_distance,
     title="The score at each distance",
@@ -56,7 +45,13 @@ EXERCISE = FunctionExercise(
         "Repeat the query, `query.expand(num_distances, -1)`, rotate row n by position n, and multiply by the key: "
         "`rotate(..., *rotary_table(num_distances, len(query), base)) @ key`.",
     ),
-    draw=_draw,
+    inputs={
+        "query": "2*pair",
+        "key": "2*pair",
+        "num_distances": lambda half: 2 * half + 3,  # odd, and more than there are pairs
+        "base": [10.0, 100.0, 10000.0],
+    },
+    sizes=(2, 5),
     least={"num_distances": 1},
     most={"num_distances": 300},
     arguments={"query": "head_dim", "key": "head_dim"},

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def tokens_per_turn(head_dim, base):  # int, float -> (pair)
@@ -17,11 +15,6 @@ def tokens_per_turn(head_dim, base):  # int, float -> (pair)
 
 def _speeds(head_dim: int, base: float) -> Tensor:
     return base ** (-2 * torch.arange(head_dim // 2, dtype=torch.float64) / head_dim)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    bases = rng.shuffled([100.0, 10000.0, 500000.0, 1000000.0])
-    return [Case((2 * pairs, base)) for pairs, base in zip(rng.sizes(4, 2, 9), bases, strict=True)]
 
 
 EXERCISE = FunctionExercise(
@@ -40,8 +33,9 @@ EXERCISE = FunctionExercise(
         "Divide the full turn by the angle per token: `2 * torch.pi / speed`.",
         "`speed = base ** (-2 * torch.arange(head_dim // 2) / head_dim)`, and return `2 * torch.pi / speed`.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((2, 10000.0)), Case((64, 10000.0))],
+    inputs={"head_dim": lambda pair: 2 * pair, "base": [100.0, 10000.0, 500000.0, 1000000.0]},
+    calls=4,
+    draw_edges=({"head_dim": 2}, {"head_dim": 64}),
     axes="pair",
     own_dtype=True,
     wrong="""

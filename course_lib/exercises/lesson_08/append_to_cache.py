@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 Cache = tuple[Tensor, Tensor]
 
@@ -30,21 +28,6 @@ def _window(cache: Cache, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
     return tuple(one[:, :, -max(cache[0].shape[2], 1) :] for one in _joined(cache, keys, values))
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    def pair(*shape: int) -> Cache:
-        return rng.normal(*shape), rng.normal(*shape)
-
-    cases = []
-    rows = rng.size_rows(4, 4, 2, 8)
-    sizes = (rows[0][2], rows[0][2]), (rows[1][2], 1), (rows[2][2], 3), (0, rows[3][2])  # as many first: any axis joins
-    for (batch, kv_heads, _, width), (cached, new) in zip(rows, sizes, strict=True):
-        about = f"{cached or 'no'} tokens are cached and {new} {'is' if new == 1 else 'are'} new"
-        cases.append(
-            Case((pair(batch, kv_heads, cached, width), *pair(batch, kv_heads, new, width)), about, trains=True)
-        )
-    return cases
-
-
 EXERCISE = FunctionExercise(
     append_to_cache,
     title="Let a cache grow",
@@ -62,7 +45,16 @@ EXERCISE = FunctionExercise(
         "The tokens are axis 2, and the old ones stand in front: the list that is joined begins with them.",
         "`torch.cat([cache[0], keys], dim=2)`, and the same for `cache[1]` and `values`.",
     ),
-    draw=_draw,
+    inputs={
+        "cache": lambda rng, batch, kv_head, cached, head_dim: (
+            rng.normal(batch, kv_head, cached, head_dim),
+            rng.normal(batch, kv_head, cached, head_dim),
+        )
+    },
+    calls=2,
+    first={"new": "cached"},  # so that any axis joins
+    also=({"new": 1},),
+    special={"no tokens are cached": {"cached": 0}},
     arguments={
         "cache": "batch kv_head cached head_dim",
         "keys": "batch kv_head new head_dim",

@@ -65,15 +65,6 @@ def _all_at_once(model: Model, tokens: Tensor, num_new: int) -> Tensor:
     return torch.cat([tokens, newest[:, None].expand(-1, num_new)], dim=1)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, length, new, words in rng.size_rows(4, 4, 3, 10):
-        made = FromSource(MODEL, "model", (rng.normal(words + 8, words + 8, words + 8),))
-        tokens = torch.tensor([[rng.integer(words + 8) for _ in range(length)] for _ in range(batch)])
-        cases.append(Case((made, tokens, new)))
-    return cases
-
-
 def _draw_long(rng: InputGenerator) -> list[Case]:
     """Draw a long text after which token 0 is chosen: it is a token like any other."""
     words = 2 * (5 + rng.integer(3))
@@ -100,7 +91,11 @@ EXERCISE = FunctionExercise(
         "The logits of the last token choose: `model(tokens)[:, -1].argmax(dim=-1)` is (batch).",
         "To append it, it needs an axis for the token: `torch.cat([tokens, newest[:, None]], dim=1)`.",
     ),
-    draw=_draw,
+    inputs={
+        "model": lambda rng, words: FromSource(MODEL, "model", (rng.normal(words + 8, words + 8, words + 8),)),
+        "tokens": lambda rng, batch, token, words: rng.integers(words + 8, batch, token),
+    },
+    calls=4,
     least={"num_new": 0},
     draw_edges=_draw_long,
     arguments={"tokens": "batch token"},

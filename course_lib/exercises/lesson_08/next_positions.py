@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def next_positions(lengths, num_new):  # (batch) of int64, int -> (batch, new), int64
@@ -17,15 +15,6 @@ def next_positions(lengths, num_new):  # (batch) of int64, int -> (batch, new), 
 
 def _grid(lengths: Tensor, start: int, num_new: int) -> Tensor:
     return (start + torch.arange(num_new)).expand(len(lengths), num_new)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, num_new in zip(rng.sizes(4, 3, 9), (1, *rng.sizes(3, 2, 6)), strict=True):
-        lengths = torch.tensor([2 + rng.integer(9) for _ in range(batch)])
-        lengths[0], lengths[1] = 4, 9
-        cases.append(Case((lengths, num_new)))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -43,7 +32,9 @@ EXERCISE = FunctionExercise(
         "Each row starts at its own length and counts up: a column of lengths plus a row of steps.",
         "`lengths[:, None] + torch.arange(num_new)`.",
     ),
-    draw=_draw,
+    inputs={"lengths": lambda rng, batch: 2 + rng.integers(99, batch)},
+    calls=4,
+    first={"num_new": 1},
     least={"lengths": 0, "num_new": 1},
     most={"lengths": 100_000, "num_new": 300},
     arguments={"lengths": "batch"},

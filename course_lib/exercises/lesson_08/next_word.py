@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def next_word(logits):  # (batch, token, vocabulary) -> (batch), int64
     return logits[:, -1].argmax(dim=-1)  # of the last token: the id of the largest
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((rng.normal(batch, tokens, words),)) for batch, tokens, words in rng.size_rows(4, 3, 3, 9)]
 
 
 EXERCISE = FunctionExercise(
@@ -28,7 +22,7 @@ EXERCISE = FunctionExercise(
         "Which token's logits speak about what comes after the text?",
         "`logits[:, -1]` is (batch, vocabulary); `argmax(dim=-1)` is the index of the largest in each row.",
     ),
-    draw=_draw,
+    calls=4,
     arguments={"logits": "batch token vocabulary"},
     axes="batch",
     wrong="""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def permute_meta_weights(weight, num_heads):
@@ -37,14 +35,6 @@ def _columns(weight: Tensor, num_heads: int) -> Tensor:
     return torch.cat([weight[:, ::2], weight[:, 1::2]], 1)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for heads, pairs, half in rng.size_rows(3, 3, 3, 7):
-        cases.append(Case((rng.normal(heads * pairs * 2, 2 * half + 1), heads)))
-    pairs, d_in = rng.sizes(2, 3, 8)
-    return [*cases, Case((rng.normal(2 * pairs, d_in), 1))]
-
-
 EXERCISE = FunctionExercise(
     permute_meta_weights,
     title="From neighbours to halves",
@@ -64,9 +54,10 @@ EXERCISE = FunctionExercise(
         "View the rows as (num_heads, pair, 2, d_in), exchange the axes of the pairs and of the two, and `reshape` to "
         "the old shape.",
     ),
-    draw=_draw,
+    inputs={"weight": "num_heads*pair*2 d_in"},
+    also=({"num_heads": 1},),
+    draw_edges=({"d_in": "num_heads*pair*2"}, {"pair": 1}),
     least={"num_heads": 1},
-    draw_edges=lambda rng: [Case((rng.normal(8, 8), 2)), Case((rng.normal(6, 5), 3))],
     arguments={"weight": "row d_in"},
     axes="row d_in",
     fixed="row",

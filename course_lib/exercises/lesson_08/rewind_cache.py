@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 Cache = tuple[Tensor, Tensor]
 
@@ -27,18 +25,6 @@ def _zeros(cache: Cache, rejected: int) -> tuple[Tensor, ...]:
     return tuple(torch.cat([one[:, :, : one.shape[2] - rejected], one[:, :, :rejected] * 0], 2) for one in cache)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, kv_heads, cached, width in rng.size_rows(3, 4, 4, 9):
-        rejected = 1 + rng.integer(cached - 2)
-        rejected += cached == 2 * rejected  # as many kept as rejected would hide which of the two is which
-        cases.append(
-            Case(((rng.normal(batch, kv_heads, cached, width), rng.normal(batch, kv_heads, cached, width)), rejected))
-        )
-    one = rng.normal(5, 6, 7, 8), rng.normal(5, 6, 7, 8)
-    return [*cases, Case((one, 0), "no token is rejected"), Case((one, 7), "all tokens are rejected")]
-
-
 EXERCISE = FunctionExercise(
     rewind_cache,
     title="Take tokens back",
@@ -55,7 +41,15 @@ EXERCISE = FunctionExercise(
         "`keys[:, :, :-rejected]` is right, except for 0: `-0` is 0, and the slice `[:0]` is empty.",
         "`kept = keys.shape[2] - rejected`, and `keys[:, :, :kept]`; the same for the values.",
     ),
-    draw=_draw,
+    inputs={
+        "cache": lambda rng, batch, kv_head, cached, head_dim: (
+            rng.normal(batch, kv_head, cached, head_dim),
+            rng.normal(batch, kv_head, cached, head_dim),
+        ),
+        # As many kept as rejected would hide which of the two is which.
+        "rejected": lambda rng, cached: rng.choice([count for count in range(1, cached) if cached != 2 * count]),
+    },
+    special={"no token is rejected": {"rejected": 0}, "all tokens are rejected": {"rejected": lambda cached: cached}},
     least={"rejected": 0},
     arguments={"cache": "batch kv_head cached head_dim"},
     axes="keys values",

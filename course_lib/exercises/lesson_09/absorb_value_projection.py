@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def absorb_value_projection(value_up, out_weight, num_heads):
@@ -15,13 +13,6 @@ def absorb_value_projection(value_up, out_weight, num_heads):
     # (h, m, v) @ (h, v, l) -> (h, m, l)
     absorbed_by_head = out_by_head @ value_up_by_head
     return absorbed_by_head.transpose(0, 1).flatten(1)  # (h, m, l) -> (m, h * l)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for heads, width, latent, model in rng.size_rows(4, 4, 2, 9):
-        cases.append(Case((rng.normal(heads * width, latent), rng.normal(model, heads * width), heads)))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -42,12 +33,10 @@ EXERCISE = FunctionExercise(
         "So head i contributes the matrix out_weight_i @ value_up_i, (d_model, latent).",
         "Put these side by side along the columns: `torch.cat([...], dim=1)`.",
     ),
-    draw=_draw,
+    inputs={"num_heads": lambda head: head},
+    calls=4,
+    draw_edges=({"head": 1, "latent": 1}, {"latent": "head"}),
     least={"num_heads": 1},
-    draw_edges=lambda rng: [
-        Case((rng.normal(3, 1), rng.normal(4, 3), 1)),
-        Case((rng.normal(6, 2), rng.normal(4, 6), 2)),
-    ],
     arguments={"value_up": "head*value_dim latent", "out_weight": "d_model head*value_dim"},
     axes="d_model head*latent",
     wrong="""

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def flat_slot(position, block_table, block_size):  # int, list of ints, int -> int
     block = block_table[position // block_size]
     return block * block_size + position % block_size
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for count, size in [*rng.size_rows(3, 2, 3, 8), (6, 1)]:
-        table = rng.shuffled([0, *rng.sizes(count - 1, 1, 3 * count - 1)])
-        if table == sorted(table):
-            table.reverse()
-        cases += [Case((position, table, size)) for position in range(count * size)]
-    return rng.shuffled(cases)
 
 
 EXERCISE = FunctionExercise(
@@ -37,7 +25,13 @@ EXERCISE = FunctionExercise(
         "And in its block it is number `position % block_size`.",
         "The first slot of a block is `block * block_size`.",
     ),
-    draw=_draw,
+    inputs={
+        "block_table": lambda rng, count: rng.unsorted([0, *rng.sizes(count - 1, 1, 3 * count - 1)]),
+        "position": lambda count, block_size: count * block_size,
+    },
+    sizes=(3, 8),
+    also=({"count": 6, "block_size": 1},),
+    each=("position",),
     least={"position": 0},
     wrong="""
 position

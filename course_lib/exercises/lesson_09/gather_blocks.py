@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def gather_blocks(memory, block_table, length):
@@ -12,19 +10,6 @@ def gather_blocks(memory, block_table, length):
     own_blocks = memory[block_table]  # in the order of the sequence
     # (b, s, d) -> (b * s, d), without the slots that are not filled
     return own_blocks.flatten(0, 1)[:length]
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for extra, count, slots, width in rng.size_rows(4, 4, 2, 8):
-        num_blocks = count + extra
-        table = rng.shuffled(range(num_blocks))[:count]
-        if table == sorted(table):
-            table.reverse()
-        length = count * slots - 1 - rng.integer(slots - 1)
-        cases.append(Case((rng.normal(num_blocks, slots, width), table, length)))
-    memory, table, _ = cases[0].arguments
-    return [*cases, Case((memory, table, len(table) * memory.shape[1]), "the last block is full")]
 
 
 EXERCISE = FunctionExercise(
@@ -41,8 +26,14 @@ EXERCISE = FunctionExercise(
         "A list of ints is an index: `memory[block_table]` takes these blocks, in this order.",
         "`flatten(0, 1)` puts the slots of all blocks in one row; the first `length` of them are tokens.",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((rng.normal(3, 2, 4), [1], 1)), Case((rng.normal(3, 2, 4), [2, 0], 4))],
+    inputs={
+        "block": lambda count, extra: count + extra,
+        "block_table": lambda rng, block, count: rng.unsorted(rng.shuffled(range(block))[:count]),
+        "length": lambda rng, count, slot: count * slot - 1 - rng.integer(slot - 1),
+    },
+    calls=4,
+    special={"the last block is full": {"length": lambda count, slot: count * slot}},
+    draw_edges=({"block_table": [1], "length": 1}, {"block_table": [2, 0], "length": lambda slot: 2 * slot}),
     arguments={"memory": "block slot width"},
     axes="token width",
     fixed="block slot",

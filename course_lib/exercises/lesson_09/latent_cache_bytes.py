@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def latent_cache_bytes(
@@ -17,13 +15,6 @@ def latent_cache_bytes(
 ):  # six ints -> int
     numbers_per_token = latent_dim + rotary_dim  # for any number of heads
     return num_tokens * num_layers * numbers_per_token * bytes_per_number
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for tokens, layers, heads, latent, rotary in rng.size_rows(4, 5, 3, 200):
-        cases.append(Case((16 * tokens, layers, heads, latent, 2 * rotary, rng.choice((1, 2, 4)))))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -41,7 +32,9 @@ EXERCISE = FunctionExercise(
         "Keys and values are both made from the same latent vector.",
         "DeepSeek-V3 keeps (512 + 64) * 61 numbers per token.",
     ),
-    draw=_draw,
+    inputs={"rotary_dim": lambda half: 2 * half, "bytes_per_number": [1, 2, 4]},
+    calls=4,
+    sizes=(3, 200),
     least={"num_tokens": 1, "num_layers": 1, "num_heads": 1, "latent_dim": 1, "rotary_dim": 1},
     wrong="""
 num_tokens * num_layers * num_heads * (latent_dim + rotary_dim) * bytes_per_number

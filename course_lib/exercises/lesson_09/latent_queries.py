@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def latent_queries(queries, key_up):
@@ -12,13 +10,6 @@ def latent_queries(queries, key_up):
     num_heads, _, head_dim = queries.shape
     key_up_by_head = key_up.view(num_heads, head_dim, -1)  # (h * d, l) -> (h, d, l)
     return queries @ key_up_by_head  # (h, q, d) @ (h, d, l) -> (h, q, l)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for head, query, width, latent in rng.size_rows(4, 4, 2, 9):
-        cases.append(Case((rng.normal(head, query, width), rng.normal(head * width, latent))))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -36,8 +27,8 @@ EXERCISE = FunctionExercise(
         "The rows of `key_up` belong to head 0, head 0, ..., head 1, ...: `view(num_heads, head_dim, -1)`.",
         "For one head: queries (latents W^T)^T = queries W latents^T. What stands in front of latents^T?",
     ),
-    draw=_draw,
-    draw_edges=lambda rng: [Case((rng.normal(1, 3, 4), rng.normal(4, 5)))],
+    calls=4,
+    draw_edges=({"head": 1},),
     arguments={"queries": "head query head_dim", "key_up": "head*head_dim latent"},
     axes="head query latent",
     wrong="""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def sink_weights(scores, sink_logits):
@@ -20,23 +18,6 @@ def sink_weights(scores, sink_logits):
 def _joined(scores: Tensor, sink_logits: Tensor, first: bool = False) -> Tensor:
     sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)
     return torch.cat([sinks, scores] if first else [scores, sinks], -1).softmax(-1)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = [
-        Case((rng.normal(head, query, key, std=1.5), rng.normal(head)))
-        for head, query, key in rng.size_rows(4, 3, 2, 8)
-    ]
-    head, tokens = rng.sizes(2, 3, 7)
-    hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-    masked = rng.normal(head, tokens, tokens).masked_fill(hidden, -torch.inf)
-    peaks = rng.normal(head, tokens, tokens + 1)
-    peaks[..., rng.integer(tokens + 1)] += 1000.0  # exp of these overflows
-    return [
-        *cases,
-        Case((masked, rng.normal(head)), "later tokens are hidden by scores of -inf"),
-        Case((peaks, rng.normal(head)), "one score of each row is about 1000"),
-    ]
 
 
 EXERCISE = FunctionExercise(
@@ -54,7 +35,17 @@ EXERCISE = FunctionExercise(
         "`sink_logits[:, None, None].expand(-1, scores.shape[1], 1)` is that column, (head, query, 1).",
         "After `torch.cat([scores, sinks], dim=-1).softmax(dim=-1)`, the last column is the sink's: `[:, :, :-1]`.",
     ),
-    draw=_draw,
+    calls=4,
+    std=1.5,
+    special={
+        "later tokens are hidden by scores of -inf": {
+            "key": "query",
+            "scores": lambda scores: scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf),
+        },
+        "one score of each row is about 1000": {
+            "scores": lambda scores: scores + 1000.0 * (torch.arange(scores.shape[2]) == 1)  # exp of these overflows
+        },
+    },
     arguments={"scores": "head query key", "sink_logits": "head"},
     axes="head query key",
     gradients=("scores", "sink_logits"),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def window_mask(num_tokens, window):  # -> bool (query, key), True = may attend
@@ -20,12 +18,6 @@ def window_mask(num_tokens, window):  # -> bool (query, key), True = may attend
 def _distance(num_tokens: int) -> Tensor:
     position = torch.arange(num_tokens)
     return position[:, None] - position
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    rows = [(tokens + window, window) for tokens, window in rng.size_rows(4, 2, 2, 8)]
-    shorter, longer = sorted(rng.sizes(2, 3, 9))
-    return [*(Case(row) for row in rows), Case((shorter, longer)), Case((longer, 1))]
 
 
 EXERCISE = FunctionExercise(
@@ -41,7 +33,9 @@ EXERCISE = FunctionExercise(
         "Subtract the positions of the keys from those of the queries: `position[:, None] - position`.",
         "The distance must not be negative, and it must be smaller than `window`.",
     ),
-    draw=_draw,
+    inputs={"num_tokens": lambda window, more: window + more},
+    calls=4,
+    also=({"num_tokens": 2}, {"window": 1}),
     least={"num_tokens": 1, "window": 1},
     most={"num_tokens": 300, "window": 200},
     axes="query key",

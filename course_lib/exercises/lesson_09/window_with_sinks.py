@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def window_with_sinks(query_len, key_len, window, num_sinks):
@@ -23,15 +21,6 @@ def _mask(query_len: int, key_len: int, window: int, num_sinks: int, shift: int 
     key = torch.arange(key_len)
     position = torch.arange(query_len)[:, None] + (key_len - query_len if shift is None else shift)
     return ((key > position - window) | (key < num_sinks)) & (key <= position)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for window, sinks, query_len, extra in rng.size_rows(4, 4, 2, 8):
-        cases.append(Case((query_len, query_len + extra + window + sinks, window, sinks)))
-    tokens, window, sinks = sorted(rng.sizes(3, 2, 6), reverse=True)
-    cases.append(Case((tokens + window + sinks, tokens + window + sinks, window, sinks)))
-    return [*cases, Case((tokens, tokens + 9, window, 0))]
 
 
 EXERCISE = FunctionExercise(
@@ -51,10 +40,15 @@ EXERCISE = FunctionExercise(
         "`position - window`, or smaller than `num_sinks`.",
         "And in every case `key <= position`: the first queries come before some of the sinks.",
     ),
-    draw=_draw,
+    inputs={
+        "more": lambda extra, window, num_sinks: extra + window + num_sinks,
+        "key_len": lambda query_len, more: query_len + more,
+    },
+    calls=4,
+    also=({"query_len": 20, "more": 0}, {"num_sinks": 0}),
+    draw_edges=({"query_len": 1, "key_len": 1, "num_sinks": 0},),
     least={"query_len": 1, "window": 1, "num_sinks": 0},
     most={"key_len": 300, "window": 200},
-    draw_edges=lambda rng: [Case((1, 1, 3, 0))],
     axes="query key",
     own_dtype=True,
     wrong="""

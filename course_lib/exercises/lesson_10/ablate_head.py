@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def ablate_head(contexts, w_o, head):
@@ -70,14 +68,12 @@ def _averaged(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
     return _output(kept, w_o)
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, heads, tokens, width in rng.size_rows(3, 4, 2, 7):
-        head, d_out = 1 + rng.integer(heads - 1), heads * width + 1 + rng.integer(3)
-        contexts = rng.normal(batch, heads, tokens, width)
-        cases.append(Case((contexts, rng.normal(d_out, heads * width, std=width**-0.5), head)))
-    first = cases[0].arguments
-    return [*cases, Case((*first[:2], 0)), Case((*first[:2], first[0].shape[1] - 1))]
+LAYER = {
+    "contexts": "batch num_heads token head_dim",
+    "d_out": lambda num_heads, head_dim, more: num_heads * head_dim + more,
+    "w_o": "d_out num_heads*head_dim",
+    "head": lambda rng, num_heads: 1 + rng.integer(num_heads - 1),
+}
 
 
 EXERCISE = FunctionExercise(
@@ -98,7 +94,8 @@ EXERCISE = FunctionExercise(
         "`kept = contexts.clone()`, then `kept[:, head] = 0`, then merge the heads as ever, "
         "`kept.transpose(1, 2).flatten(2)`, and multiply by `w_o.T`.",
     ),
-    draw=_draw,
+    inputs=LAYER,
+    also=({"head": 0}, {"head": lambda num_heads: num_heads - 1}),
     least={"head": 0},
     arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
     axes="batch token d_out",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -29,22 +28,21 @@ def _by_sample(logits: Tensor, tokens: Tensor, known: Tensor) -> Tensor:
     return ((right & chosen).sum(1) / chosen.sum(1).double()).mean()
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, num_tokens, letters in rng.size_rows(3, 3, 5, 12):
-        tokens = torch.tensor([[rng.integer(letters) for _ in range(num_tokens)] for _ in range(batch)])
-        logits = rng.normal(batch, num_tokens, letters)
-        following = torch.nn.functional.one_hot(tokens[:, 1:], letters)
-        logits[:, :-1] += 1.5 * following  # right more often than by chance
-        first = torch.tensor([[1 + rng.integer(num_tokens - 2)] for _ in range(batch)])
-        first[0], first[1] = 1, num_tokens - 2  # so that samples have different numbers of known tokens
-        cases.append(Case((logits, tokens, torch.arange(num_tokens) >= first)))
-    # Some tokens in between are known, of a single sample and of several.
-    for logits, tokens, _ in [one.arguments for one in cases[:2]]:
-        known = (torch.arange(tokens.shape[1]) + torch.arange(len(tokens))[:, None]) % 3 == 1
-        known[:, 0] = False
-        cases += [Case((logits[:count], tokens[:count], known[:count])) for count in (1, len(tokens))]
-    return cases
+def _often_right(logits: Tensor, tokens: Tensor) -> Tensor:
+    following = torch.nn.functional.one_hot(tokens[:, 1:], logits.shape[2])
+    return logits + 1.5 * torch.nn.functional.pad(following, (0, 0, 0, 1))
+
+
+def _from_one_on(rng: InputGenerator, batch: int, token: int) -> Tensor:
+    first = 1 + rng.integers(token - 2, batch, 1)
+    first[:2, 0] = torch.tensor([1, token - 2])  # so that samples have different numbers of known tokens
+    return torch.arange(token) >= first
+
+
+def _in_between(batch: int, token: int) -> Tensor:
+    known = (torch.arange(token) + torch.arange(batch)[:, None]) % 3 == 1
+    known[:, 0] = False
+    return known
 
 
 EXERCISE = FunctionExercise(
@@ -63,7 +61,13 @@ EXERCISE = FunctionExercise(
         "The answers of all positions but the last belong to all tokens but the first, and `known` belongs to tokens.",
         "`right = logits[:, :-1].argmax(-1) == tokens[:, 1:]`, then the mean of `right[known[:, 1:]]` as floats.",
     ),
-    draw=_draw,
+    inputs={
+        "tokens": lambda rng, batch, token, letter: rng.integers(letter, batch, token),
+        "logits": _often_right,
+        "known": _from_one_on,
+    },
+    sizes=(5, 12),
+    also=({"batch": 1, "known": _in_between}, {"known": _in_between}) * 2,
     arguments={"logits": "batch token letter", "tokens": "batch token", "known": "batch token"},
     fixed="token letter",
     own_dtype=True,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
+
+from .ablate_head import LAYER
 
 
 def mean_ablate(contexts, w_o, head):
@@ -31,19 +32,9 @@ def _scrambled(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
     return kept.reshape(len(contexts), contexts.shape[2], -1) @ w_o.T
 
 
-def draw_contexts(rng: InputGenerator) -> list[tuple[Tensor, Tensor, int]]:
-    """Draw what heads found, with a mean other than 0, the weight of `out_proj`, and the number of a head."""
-    drawn = []
-    for batch, heads, tokens, width in rng.size_rows(3, 4, 2, 7):
-        contexts = rng.normal(batch, heads, tokens, width) + rng.normal(heads, 1, width)
-        w_o = rng.normal(heads * width + 1 + rng.integer(3), heads * width, std=width**-0.5)
-        drawn.append((contexts, w_o, 1 + rng.integer(heads - 1)))
-    contexts, w_o, _ = drawn[0]
-    return [*drawn, (contexts, w_o, 0), (contexts, w_o, contexts.shape[1] - 1)]
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case(arguments) for arguments in draw_contexts(rng)]
+def with_means(rng: InputGenerator, batch: int, num_heads: int, token: int, head_dim: int) -> Tensor:
+    """Draw what heads found, with a mean other than 0."""
+    return rng.normal(batch, num_heads, token, head_dim) + rng.normal(num_heads, 1, head_dim)
 
 
 EXERCISE = FunctionExercise(
@@ -63,7 +54,8 @@ EXERCISE = FunctionExercise(
         "`kept = contexts.clone()`, `kept[:, head] = contexts[:, head].mean(dim=(0, 1))`, then merge the heads and "
         "multiply by `w_o.T`.",
     ),
-    draw=_draw,
+    inputs={**LAYER, "contexts": with_means},
+    also=({"head": 0}, {"head": lambda num_heads: num_heads - 1}),
     least={"head": 0},
     arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
     axes="batch token d_out",

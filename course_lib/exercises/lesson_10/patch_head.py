@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
-from .mean_ablate import draw_contexts, output_with  # noqa: F401  a wrong answer calls it
+from .ablate_head import LAYER
+from .mean_ablate import output_with, with_means  # noqa: F401  a wrong answer calls it
 
 
 def patch_head(contexts, others, w_o, head):
@@ -23,13 +22,6 @@ def _scrambled(contexts: Tensor, others: Tensor, w_o: Tensor, head: int) -> Tens
     patched = contexts.clone()
     patched[:, head] = others[:, head]
     return patched.reshape(len(contexts), contexts.shape[2], -1) @ w_o.T
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for contexts, w_o, head in draw_contexts(rng):
-        cases.append(Case((contexts, rng.normal(*contexts.shape), w_o, head)))
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -49,7 +41,8 @@ EXERCISE = FunctionExercise(
         "`patched = contexts.clone()`, `patched[:, head] = others[:, head]`, then merge the heads and multiply by "
         "`w_o.T`.",
     ),
-    draw=_draw,
+    inputs={**LAYER, "contexts": with_means, "others": "batch num_heads token head_dim"},
+    also=({"head": 0}, {"head": lambda num_heads: num_heads - 1}),
     least={"head": 0},
     arguments={
         "contexts": "batch head token head_dim",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
@@ -24,14 +23,10 @@ def _how_often_largest(weights: Tensor) -> Tensor:
     return (largest == torch.arange(largest.shape[-1])).double().mean(dim=(0, 2))
 
 
-def causal_weights(rng: InputGenerator, batch: int, heads: int, num_tokens: int) -> Tensor:
+def causal_weights(rng: InputGenerator, batch: int, head: int, token: int) -> Tensor:
     """Draw causal attention weights, (batch, head, query, key)."""
-    keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
-    return rng.normal(batch, heads, num_tokens, num_tokens, std=1.5).masked_fill(~keep, -torch.inf).softmax(-1)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((causal_weights(rng, *sizes),)) for sizes in (*rng.size_rows(3, 3, 3, 9), (1, 2, 4), (3, 1, 2))]
+    keep = torch.ones(token, token, dtype=torch.bool).tril()
+    return rng.normal(batch, head, token, token, std=1.5).masked_fill(~keep, -torch.inf).softmax(-1)
 
 
 EXERCISE = FunctionExercise(
@@ -49,7 +44,8 @@ EXERCISE = FunctionExercise(
         "`weights.diagonal(-1, 2, 3)` is (batch, head, query - 1). Take the mean over the samples and the queries, "
         "not over the heads.",
     ),
-    draw=_draw,
+    inputs={"weights": causal_weights},
+    also=({"batch": 1}, {"head": 1, "token": 2}),
     arguments={"weights": "batch head query key"},
     axes="head",
     fixed="query key",

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 from .previous_token_score import causal_weights
 
 
 def sink_weight(weights):  # (batch, head, query, key) -> (head)
     return weights[:, :, 1:, 0].mean(dim=(0, 2))
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((causal_weights(rng, *sizes),)) for sizes in rng.size_rows(3, 3, 3, 9)]
 
 
 EXERCISE = FunctionExercise(
@@ -33,7 +27,7 @@ EXERCISE = FunctionExercise(
         "`weights[:, :, 1:, 0]` is (batch, head, query - 1).",
         "Take its mean over the samples and the queries, `.mean(dim=(0, 2))`.",
     ),
-    draw=_draw,
+    inputs={"weights": causal_weights},
     arguments={"weights": "batch head query key"},
     axes="head",
     fixed="query key",

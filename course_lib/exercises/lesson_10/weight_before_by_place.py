@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 from .previous_token_score import causal_weights
 
@@ -15,10 +13,6 @@ from .previous_token_score import causal_weights
 def weight_before_by_place(weights):  # (batch, head, query, key) -> (head, query - 1)
     before = weights.diagonal(-1, dim1=2, dim2=3)  # (b, h, q, k) -> (b, h, q - 1)
     return before.mean(dim=0)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    return [Case((causal_weights(rng, *sizes),)) for sizes in rng.size_rows(3, 3, 3, 9)]
 
 
 def _diagonal(weights: Tensor, offset: int) -> Tensor:
@@ -43,7 +37,7 @@ EXERCISE = FunctionExercise(
         "The diagonal one below the main one is (batch, head, query - 1). Which of its axes has to go?",
         "`weights.diagonal(-1, 2, 3).mean(0)`.",
     ),
-    draw=_draw,
+    inputs={"weights": causal_weights},
     arguments={"weights": "batch head query key"},
     axes="head query-1",
     fixed="query key",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def arithmetic_intensity(
@@ -23,14 +21,6 @@ def arithmetic_intensity(
 
 def _numbers(q: int, k: int, h: int, g: int, d: int) -> int:
     return 2 * h * q * d + 2 * g * k * d
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for kv_heads, group, half, tokens in rng.size_rows(4, 4, 2, 12):
-        key_len, query_len = 16 * tokens + rng.integer(16), rng.choice((1, 3 * tokens + 1))
-        cases.append(Case((query_len, key_len, kv_heads * group, kv_heads, 8 * half, rng.choice((2, 8)))))
-    return [Case((16, 16, 6, 2, 8, 4)), *rng.shuffled(cases)]
 
 
 EXERCISE = FunctionExercise(
@@ -55,7 +45,15 @@ EXERCISE = FunctionExercise(
         "`operations = 4 * num_heads * query_len * key_len * head_dim`; the numbers are 2 * num_heads * query_len * "
         "head_dim and 2 * num_kv_heads * key_len * head_dim.",
     ),
-    draw=_draw,
+    inputs={
+        "key_len": lambda rng, tokens: 16 * tokens + rng.integer(16),
+        "query_len": lambda rng, tokens: rng.choice((1, 3 * tokens + 1)),
+        "num_heads": lambda num_kv_heads, group: num_kv_heads * group,
+        "head_dim": lambda width: 8 * width,
+        "bytes_per_number": [2, 8],
+    },
+    calls=5,
+    first={"query_len": 16, "key_len": 16, "num_kv_heads": 2, "group": 3, "width": 1, "bytes_per_number": 4},
     least={"num_kv_heads": 1, "head_dim": 1},
     wrong="""
 2 * 2 => 2

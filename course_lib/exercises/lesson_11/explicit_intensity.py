@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):
@@ -18,11 +16,6 @@ def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):
 
 def _intensity(t: int, h: int, d: int, size: int, operations: float = 4, pairs: float = 4, inputs: float = 4) -> float:
     return operations * h * t * t * d / (size * (inputs * h * t * d + pairs * h * t * t))
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    sizes = [(16 * tokens + rng.integer(16), heads, 4 * half) for tokens, heads, half in rng.size_rows(5, 3, 2, 12)]
-    return [Case((*each, rng.choice((2, 4)))) for each in sizes]
 
 
 EXERCISE = FunctionExercise(
@@ -42,7 +35,12 @@ EXERCISE = FunctionExercise(
         "Four tensors have num_heads * num_tokens * head_dim numbers. How many numbers have the scores?",
         "The scores and the weights together pass between memory and processor four times.",
     ),
-    draw=_draw,
+    inputs={
+        "num_tokens": lambda rng, tokens: 16 * tokens + rng.integer(16),
+        "head_dim": lambda width: 4 * width,
+        "bytes_per_number": [2, 4],
+    },
+    calls=5,
     least={"num_tokens": 1, "num_heads": 1, "head_dim": 1},
     wrong="""
 += 4 => += 0

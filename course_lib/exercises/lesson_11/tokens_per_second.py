@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):
     # four numbers -> float
     bytes_of_a_step = weight_bytes + num_texts * cache_bytes  # weights are shared
     return num_texts * bytes_per_second / bytes_of_a_step
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for texts, billions, share, width in rng.size_rows(5, 4, 2, 12):
-        cache = (share * 10 + rng.integer(10)) * 10**6
-        cases.append(Case((texts + rng.integer(90), billions * 10**9, cache, width * 10**11)))
-    return [*cases, Case((1, 10**9, 5 * 10**8, 10**12))]
 
 
 EXERCISE = FunctionExercise(
@@ -36,7 +26,14 @@ EXERCISE = FunctionExercise(
         "The time of a step is its bytes divided by bytes_per_second.",
         "A step writes num_texts tokens: divide them by the time of the step.",
     ),
-    draw=_draw,
+    inputs={
+        "num_texts": lambda rng, texts: texts + rng.integer(90),
+        "weight_bytes": lambda billions: billions * 10**9,
+        "cache_bytes": lambda rng, share: (share * 10 + rng.integer(10)) * 10**6,
+        "bytes_per_second": lambda width: width * 10**11,
+    },
+    calls=5,
+    also=({"num_texts": 1, "weight_bytes": 10**9, "cache_bytes": 5 * 10**8, "bytes_per_second": 10**12},),
     least={"num_texts": 1},
     wrong="""
 num_texts * bytes_per_second => bytes_per_second

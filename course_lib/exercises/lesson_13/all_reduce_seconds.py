@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):
     # four numbers -> float
     steps = 2 * (num_devices - 1)
     return steps * (num_bytes / num_devices / bytes_per_second + latency)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for devices, size, speed, wait in rng.size_rows(4, 4, 3, 11):
-        bandwidth = speed * 10**9
-        latency = wait * size * 1e-6 / devices  # as long as sending, more or less
-        cases.append(Case((size * bandwidth // 10**6, devices, bandwidth, latency)))
-    return [*cases, Case((*cases[0].arguments[:1], 2, *cases[0].arguments[2:])), Case((800, 1, 10**9, 1e-6))]
 
 
 def _seconds(num_bytes: float, steps: float, speed: float, latency: float) -> float:
@@ -41,7 +30,13 @@ EXERCISE = FunctionExercise(
         "Sending a piece takes num_bytes / num_devices / bytes_per_second seconds, and each step waits `latency`, too.",
         "Steps times the time of one step: `2 * (num_devices - 1) * (... + latency)`.",
     ),
-    draw=_draw,
+    inputs={
+        "num_bytes": lambda size, bytes_per_second: size * bytes_per_second // 10**6,
+        "bytes_per_second": lambda speed: speed * 10**9,
+        "latency": lambda wait, size, num_devices: wait * size * 1e-6 / num_devices,  # as long as sending, more or less
+    },
+    calls=4,
+    also=({"num_devices": 2}, {"num_bytes": 800, "num_devices": 1, "bytes_per_second": 10**9, "latency": 1e-6}),
     least={"num_devices": 1},
     wrong="""
 num_bytes / num_devices => num_bytes

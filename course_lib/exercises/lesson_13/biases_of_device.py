@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def biases_of_device(q_bias, out_bias, device, num_devices):
@@ -17,14 +15,6 @@ def biases_of_device(q_bias, out_bias, device, num_devices):
     part = q_bias[device * rows : (device + 1) * rows]
     # added once, not num_devices times
     return part, out_bias if device == 0 else torch.zeros_like(out_bias)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for devices, rows, times in rng.size_rows(3, 3, 2, 7):
-        q_bias, out_bias = rng.normal(devices * rows), rng.normal(devices * (rows + times))
-        cases += [Case((q_bias, out_bias, device, devices)) for device in rng.shuffled(range(devices))]
-    return [*cases, Case((rng.normal(6), rng.normal(4), 0, 1), "a single device has it all")]
 
 
 def _right_query(q: Tensor, device: int, devices: int) -> Tensor:
@@ -51,7 +41,15 @@ EXERCISE = FunctionExercise(
         "If every device added `out_bias`, how often would the sum contain it?",
         "The device's part of `q_bias`, cut like rows; `out_bias` on device 0, `torch.zeros_like(out_bias)` elsewhere.",
     ),
-    draw=_draw,
+    inputs={
+        "q_bias": "num_devices*rows",
+        "d_out": lambda num_devices, rows, more: num_devices * (rows + more),
+        "out_bias": "d_out",
+        "device": lambda num_devices: num_devices,
+    },
+    sizes=(2, 7),
+    special={"a single device has it all": {"num_devices": 1}},
+    each=("device",),
     arguments={"q_bias": "head*head_dim", "out_bias": "d_out"},
     axes="q_bias out_bias",
     wrong="""

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
-from .cut_rows import draw_weights
+from .cut_rows import WEIGHTS
 
 
 def cut_columns(w_o, device, num_devices):
@@ -33,7 +33,10 @@ EXERCISE = FunctionExercise(
         "Each device has `w_o.shape[1] // num_devices` columns, and all rows.",
         "With `columns` for that number: `w_o[:, device * columns : (device + 1) * columns]`.",
     ),
-    draw=lambda rng: draw_weights(rng, heads_in_rows=False),
+    inputs={**WEIGHTS, "w_o": "others rows"},
+    sizes=(2, 7),
+    also=({"num_devices": 1},),
+    each=("device",),
     arguments={"w_o": "d_out head*head_dim"},
     axes="d_out column",
     wrong="""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def cut_rows(weight, device, num_devices):
@@ -19,15 +17,12 @@ def _parts(weight: Tensor, num_devices: int) -> tuple[Tensor, ...]:
     return weight.chunk(num_devices)
 
 
-def draw_weights(rng: InputGenerator, heads_in_rows: bool) -> list[Case]:
-    """Draw weights whose rows or columns are heads, each for every device."""
-    cases = []
-    for devices, heads, width, times in rng.size_rows(3, 4, 2, 7):
-        inner, outer = devices * heads * width, devices * (heads * width + times)  # both can be cut
-        shape = (inner, outer) if heads_in_rows else (outer, inner)
-        weight = rng.normal(*shape)
-        cases += [Case((weight, device, devices)) for device in rng.shuffled(range(devices))]
-    return [*cases, Case((rng.normal(6, 4), 0, 1))]  # a single device has it all
+WEIGHTS = {
+    "device": lambda num_devices: num_devices,
+    "rows": lambda num_devices, heads, head_dim: num_devices * heads * head_dim,
+    "others": lambda num_devices, heads, head_dim, more: num_devices * (heads * head_dim + more),  # can be cut, too
+    "weight": "rows others",
+}
 
 
 EXERCISE = FunctionExercise(
@@ -44,7 +39,10 @@ EXERCISE = FunctionExercise(
         "`len(weight) // num_devices` rows. Those of device 0 come first, then those of device 1.",
         "With `rows` for that number: `weight[device * rows : (device + 1) * rows]`.",
     ),
-    draw=lambda rng: draw_weights(rng, heads_in_rows=True),
+    inputs=WEIGHTS,
+    sizes=(2, 7),
+    also=({"num_devices": 1, "heads": 3, "head_dim": 2, "more": 1},),
+    each=("device",),
     arguments={"weight": "head*head_dim d_in"},
     axes="row d_in",
     wrong="""

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def kv_heads_of_device(device, num_devices, num_kv_heads):  # three ints -> (int, int)
     first = device * num_kv_heads // num_devices
     return first, max(1, num_kv_heads // num_devices)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    pairs = []
-    for small, factor in rng.size_rows(3, 2, 2, 5):
-        pairs += [(small, small * factor), (small * factor, small)]  # kv heads to spare; devices to spare
-    equal, alone = rng.sizes(2, 3, 6)
-    pairs += [(equal, equal), (alone, 1), (1, alone)]
-    return rng.shuffled([Case((device, devices, kv)) for devices, kv in pairs for device in range(devices)])
 
 
 EXERCISE = FunctionExercise(
@@ -39,7 +28,19 @@ EXERCISE = FunctionExercise(
         "The count is `max(1, num_kv_heads // num_devices)`. The first is `device * num_kv_heads // num_devices`, "
         "which fits both cases.",
     ),
-    draw=_draw,
+    inputs={
+        "num_devices": lambda few, factor: few * factor,
+        "num_kv_heads": lambda few: few,
+        "device": lambda num_devices: num_devices,
+    },
+    sizes=(2, 5),
+    also=(
+        *[{"num_devices": lambda few: few, "num_kv_heads": lambda few, factor: few * factor}] * 3,
+        {"factor": 1},
+        {"few": 1},
+        {"factor": 1, "few": 1},
+    ),
+    each=("device",),
     axes="first count",
     wrong="""
 1 => 0

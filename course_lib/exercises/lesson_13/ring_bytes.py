@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):
@@ -12,14 +10,6 @@ def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):
     tensor = num_texts * d_model * bytes_per_number  # one new token per text
     steps = 2 * (num_devices - 1)
     return num_layers * 2 * steps * (tensor // num_devices)  # two all-reduces per layer
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for layers, texts, devices, width in rng.size_rows(4, 4, 3, 11):
-        cases.append(Case((layers + rng.integer(60), texts, 8 * width * devices, devices, rng.choice((2, 4, 8)))))
-    first = cases[0].arguments
-    return [*cases, Case((*first[:3], 1, first[4]), "there is a single device")]
 
 
 EXERCISE = FunctionExercise(
@@ -38,7 +28,14 @@ EXERCISE = FunctionExercise(
         "A ring takes 2 * (num_devices - 1) steps, and in each a device sends one of num_devices equal pieces.",
         "Multiply by the number of all-reduces: two per layer.",
     ),
-    draw=_draw,
+    inputs={
+        "num_layers": lambda rng, layers: layers + rng.integer(60),
+        "d_model": lambda width, num_devices: 8 * width * num_devices,
+        "bytes_per_number": [2, 4, 8],
+    },
+    calls=4,
+    sizes=(3, 11),
+    special={"there is a single device": {"num_devices": 1}},
     least={"num_layers": 1, "num_texts": 1, "num_devices": 1},
     wrong="""
 num_layers * 2 => num_layers

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def cut_batch(tokens, starts, length):
@@ -28,16 +26,6 @@ def _side_by_side(tokens: Tensor, starts: Tensor, length: int) -> tuple[Tensor, 
     return pieces[:, :-1], pieces[:, 1:]
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, length in rng.size_rows(3, 2, 2, 9):
-        tokens = torch.tensor(rng.shuffled(range(97)))  # all different, so that no piece is taken for another
-        last = len(tokens) - length - 1
-        starts = torch.tensor([last, 0, *(rng.integer(last) for _ in range(batch - 2))])
-        cases.append(Case((tokens, starts, length)))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     cut_batch,
     title="Cut a training batch from a text",
@@ -51,7 +39,10 @@ EXERCISE = FunctionExercise(
         "What a model reads is `tokens[start : start + length]`. What comes after its last token?",
         "`starts[:, None] + torch.arange(length + 1)` are the places of each piece and of one token more.",
     ),
-    draw=_draw,
+    inputs={
+        "tokens": lambda rng: torch.tensor(rng.shuffled(range(97))),  # all different: no piece is taken for another
+        "starts": lambda rng, batch, length: torch.tensor([96 - length, 0, *rng.sizes(batch, 1, 70)]),
+    },
     least={"length": 1},
     arguments={"tokens": "text", "starts": "batch"},
     axes="inputs targets",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):
@@ -37,14 +35,6 @@ def _count(v: int, t: int, m: int, n: int, g: int, **changed: int) -> int:
     )
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for layers, heads, head_dim, group in rng.size_rows(4, 4, 2, 8):
-        sizes = 500 + rng.integer(500), 100 + rng.integer(100)
-        cases.append(Case((*sizes, heads * group * head_dim, layers, heads * head_dim)))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     gpt_parameters,
     title="How large a GPT is",
@@ -66,7 +56,13 @@ EXERCISE = FunctionExercise(
         "The biases of the MLP are 4 * width and width; a LayerNorm has 2 * width. Everything in a block times the "
         "layers, plus two embeddings and one LayerNorm.",
     ),
-    draw=_draw,
+    inputs={
+        "vocabulary": lambda rng: 500 + rng.integer(500),
+        "max_len": lambda rng: 100 + rng.integer(100),
+        "width": lambda kv_width, group: kv_width * group,
+        "kv_width": lambda heads, head_dim: heads * head_dim,
+    },
+    calls=4,
     least={"vocabulary": 1, "max_len": 1, "num_layers": 1, "kv_width": 1},
     wrong="""
 _count(vocabulary, max_len, width, num_layers, kv_width, last=vocabulary * width)

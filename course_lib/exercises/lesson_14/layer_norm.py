@@ -24,16 +24,6 @@ def _norm(x: Tensor, gain: Tensor, shift: Tensor, dim: int | tuple[int, ...] = -
     return (x - x.mean(dim, keepdim=True)) / (variance + EPSILON).sqrt() * gain + shift
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for number, (batch, num_tokens, width) in enumerate(rng.size_rows(3, 3, 3, 9)):
-        small = number == 2
-        x = (1.0 + rng.normal(batch, num_tokens, width)) * (0.01 if small else 3.0)
-        about = "the elements of x are about 0.01" if small else ""
-        cases.append(Case((x, rng.normal(width), rng.normal(width)), about))
-    return cases
-
-
 def _draw_large(rng: InputGenerator) -> list[Case]:
     """Draw float32 elements whose squares leave no digits for their variance."""
     batch, num_tokens, width = rng.sizes(3, 3, 9)
@@ -57,7 +47,9 @@ EXERCISE = FunctionExercise(
         "`x.var(dim=-1, keepdim=True)` divides by the width minus one, unless you say `correction=0`.",
         "`(x - mean) / (variance + 1e-5).sqrt() * gain + shift`.",
     ),
-    draw=_draw,
+    inputs={"x": lambda x: 3.0 + 3.0 * x},
+    calls=2,
+    special={"the elements of x are about 0.01": {"x": lambda x: x / 300.0}},
     draw_edges=_draw_large,
     arguments={"x": "batch token width", "gain": "width", "shift": "width"},
     axes="batch token width",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def next_token_loss(scores, tokens):
@@ -19,18 +16,6 @@ def next_token_loss(scores, tokens):
 
 def _loss(scores: Tensor, tokens: Tensor) -> Tensor:
     return -scores.log_softmax(-1).gather(-1, tokens[..., None]).mean()
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for number, (batch, num_tokens, vocabulary) in enumerate(rng.size_rows(5, 3, 3, 9)):
-        tokens = torch.tensor([[rng.integer(vocabulary) for _ in range(num_tokens)] for _ in range(batch)])
-        large = number == 3
-        scores = rng.normal(batch, num_tokens, vocabulary, std=1.5) + 1000.0 * large
-        cases.append(Case((scores, tokens), "the scores are about 1000" if large else ""))
-    scores, tokens = cases[-1].arguments
-    cases[-1] = Case((1000.0 * scores, tokens), "the scores of a token are thousands apart")
-    return cases
 
 
 EXERCISE = FunctionExercise(
@@ -51,7 +36,12 @@ EXERCISE = FunctionExercise(
         "`F.cross_entropy` wants (n, vocabulary) and (n): `scores[:, :-1].flatten(0, 1)` and "
         "`tokens[:, 1:].flatten()`.",
     ),
-    draw=_draw,
+    inputs={"tokens": lambda rng, batch, token, vocabulary: rng.integers(vocabulary, batch, token)},
+    std=1.5,
+    special={
+        "the scores are about 1000": {"scores": lambda scores: scores + 1000.0},
+        "the scores of a token are thousands apart": {"scores": lambda scores: 1000.0 * scores},
+    },
     arguments={"scores": "batch token vocabulary", "tokens": "batch token"},
     axes="loss",
     fixed="token vocabulary",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def top_k_probabilities(scores, k):
@@ -18,13 +16,6 @@ def top_k_probabilities(scores, k):
 
 def _kept(scores: Tensor, k: int) -> Tensor:
     return scores >= scores.topk(k).values[:, -1:]
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    rows = [*rng.size_rows(3, 2, 4, 11), (3, 7)]
-    cases = [Case((rng.normal(batch, size, std=1.5), 2 + rng.integer(size - 3))) for batch, size in rows[:3]]
-    cases += [Case((rng.normal(*rows[3]), 1), "k is 1"), Case((rng.normal(*rows[3]), 7), "k is the vocabulary")]
-    return [*cases, Case((rng.normal(*rows[3]) - 30000.0, 3), "the scores are about -30000")]
 
 
 EXERCISE = FunctionExercise(
@@ -43,9 +34,16 @@ EXERCISE = FunctionExercise(
         "`scores.topk(k, dim=-1).values[:, -1:]` is the smallest score that stays, (batch, 1).",
         "`scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)`.",
     ),
-    draw=_draw,
+    inputs={"k": lambda rng, vocabulary: 2 + rng.integer(vocabulary - 3)},
+    sizes=(4, 11),
+    std=1.5,
+    special={
+        "k is 1": {"k": 1},
+        "k is the vocabulary": {"k": lambda vocabulary: vocabulary},
+        "the scores are about -30000": {"scores": lambda scores: scores - 30000.0},
+    },
+    draw_edges=({"vocabulary": 1, "k": 1},),
     least={"k": 1},
-    draw_edges=lambda rng: [Case((rng.normal(3, 1), 1))],
     arguments={"scores": "batch vocabulary"},
     axes="batch vocabulary",
     fixed="vocabulary",

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def with_temperature(scores, temperature):
     # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
     return (scores / temperature).softmax(dim=-1)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    rows = zip(rng.size_rows(3, 2, 3, 9), (0.5, 9.0 + rng.integer(9), 0.7), strict=True)
-    cases = [Case((rng.normal(*sizes, std=1.5), temperature)) for sizes, temperature in rows]
-    many = 20.0 + rng.normal(3 + rng.integer(6), 3000, std=0.05)  # each probability is so small that its power is 0
-    return [
-        *cases,
-        Case((rng.normal(*rng.sizes(2, 3, 9)) + 20.0, 0.01), "the temperature is 0.01"),
-        Case((many, 0.01), "the temperature is 0.01 and the vocabulary has 3000 tokens"),
-    ]
 
 
 EXERCISE = FunctionExercise(
@@ -36,7 +23,17 @@ EXERCISE = FunctionExercise(
         "What is divided: the scores, or the probabilities?",
         "Softmax comes last, over the axis of the vocabulary, so that each row sums to 1.",
     ),
-    draw=_draw,
+    inputs={"temperature": [0.5, 0.7, 12.0]},
+    std=1.5,
+    special={
+        "the temperature is 0.01": {"scores": lambda scores: scores + 20.0, "temperature": 0.01},
+        # Each probability is so small that its power is 0.
+        "the temperature is 0.01 and the vocabulary has 3000 tokens": {
+            "vocabulary": 3000,
+            "scores": lambda scores: 20.0 + 0.03 * scores,
+            "temperature": 0.01,
+        },
+    },
     arguments={"scores": "batch vocabulary"},
     axes="batch vocabulary",
     wrong="""
