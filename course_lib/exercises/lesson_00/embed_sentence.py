@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
@@ -16,14 +14,6 @@ def embed_sentence(sentence, vocabulary, table):
     tokens = sentence.split()
     rows = [vocabulary.index(token) for token in tokens]
     return table[rows]
-
-
-def _rows(sentence: str, vocabulary: list[str]) -> list[int]:
-    return [vocabulary.index(token) for token in sentence.split()]
-
-
-def _once(sentence: str, vocabulary: list[str], table: Tensor) -> Tensor:
-    return table[list(dict.fromkeys(_rows(sentence, vocabulary)))]
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -58,16 +48,16 @@ EXERCISE = FunctionExercise(
 table[:len(sentence.split())]
     the first rows of the table, as many as the sentence has words
     ? Which row belongs to a word that stands in the vocabulary further back?
-_once(sentence, vocabulary, table)
+in tokens] => in dict.fromkeys(tokens)]
     the embedding of each word once, although a word may stand in the sentence twice
     ? How many rows should a sentence of five words have?
-table[sorted(_rows(sentence, vocabulary))]
+table[rows] => table[sorted(rows)]
     the embeddings in the order of the vocabulary
     ? Which word should the first row belong to?
-torch.tensor(_rows(sentence, vocabulary))
+table[rows] => torch.tensor(rows)
     the numbers of the rows, not the rows themselves
     ? What does `table[...]` give for these numbers?
-table[_rows(sentence, vocabulary)].sum(0)
+result.sum(0)
     the sum of the embeddings
     ? How many rows should the result have?
 """,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .scaled_scores import scaled_scores
@@ -15,10 +12,6 @@ def attention(queries, keys, values):
     # (query, head_dim), (key, head_dim), (key, width) -> (query, width)
     weights = softmax_rows(scaled_scores(queries, keys))
     return weights @ values  # (query, key) @ (key, width) -> (query, width)
-
-
-def _later(queries: Tensor, keys: Tensor) -> Tensor:
-    return torch.ones(len(queries), len(keys), dtype=torch.bool).triu(1)
 
 
 EXERCISE = FunctionExercise(
@@ -61,7 +54,7 @@ queries @ keys.T @ values
     attention without softmax and without the division [no-softmax]
 scaled_scores(queries, keys).softmax(-1).softmax(-1) @ values
     attention with softmax taken twice [double-softmax]
-scaled_scores(queries, keys).masked_fill(_later(queries, keys), -torch.inf).softmax(-1) @ values
+scaled_scores(queries, keys).masked_fill(torch.ones(len(queries), len(keys)).triu(1).bool(), -torch.inf).softmax(-1) @ values
     attention under a causal mask; this task hides no key
     ? Which keys may a query see here?
 (queries @ keys.T / values.shape[1] ** 0.5).softmax(-1) @ values

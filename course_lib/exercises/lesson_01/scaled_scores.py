@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -11,10 +9,6 @@ def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (quer
     head_dim = queries.shape[-1]
     # (query, head_dim) @ (head_dim, key) -> (query, key)
     return (queries * head_dim**-0.5) @ keys.T
-
-
-def _over_tokens(queries: Tensor, keys: Tensor) -> Tensor:
-    return queries @ keys.T / keys.shape[0] ** 0.5
 
 
 EXERCISE = FunctionExercise(
@@ -41,7 +35,7 @@ EXERCISE = FunctionExercise(
     the scores without the division [missing-scale]
 0.5 => 1.0
     the scores divided by the width, not by its square root [wrong-scale]
-_over_tokens(queries, keys)
+queries.shape[-1] => len(keys)
     the scores divided by the square root of the number of keys [wrong-scale]
 -0.5 => 0.5
     the scores multiplied by the square root of the width [wrong-scale]

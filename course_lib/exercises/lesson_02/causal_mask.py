@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -13,11 +12,6 @@ def causal_mask(num_tokens, num_prompt=0):
     keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
     keep[:, :num_prompt] = True
     return keep
-
-
-def _mask(num_tokens: int, num_prompt: int, diagonal: int = 0) -> Tensor:
-    positions = torch.arange(num_tokens)
-    return (positions[:, None] + diagonal >= positions) | (positions < num_prompt)
 
 
 EXERCISE = FunctionExercise(
@@ -44,30 +38,30 @@ EXERCISE = FunctionExercise(
     most={"num_tokens": 300},
     axes="query key",
     wrong="""
-_mask(num_tokens, 0)
+keep[:, :num_prompt] = True => pass
     the causal mask, without the prompt
     ? May the first token of the prompt look at the second one?
-~_mask(num_tokens, num_prompt)
+~result
     the mask upside down: it is True where a token must not look [mask-inverted]
-_mask(num_tokens, 0).T | (torch.arange(num_tokens) < num_prompt)
+.tril() => .triu()
     the upper triangle with the prompt: a token sees itself and what comes after it [mask-transposed]
-~_mask(num_tokens, 0) | (torch.arange(num_tokens) < num_prompt)
+.tril() => .triu(1)
     the upper triangle without its diagonal, with the prompt: a token sees what comes after it alone [mask-inverted]
 result.T
     the mask with queries and keys exchanged [mask-transposed]
-_mask(num_tokens, num_prompt, 1)
+.tril() => .tril(1)
     a mask that shows each token the next one, too [mask-off-by-one]
-_mask(num_tokens, num_prompt, -1)
+.tril() => .tril(-1)
     a mask that hides each token from itself [mask-off-by-one]
 :, :num_prompt => :
     a mask that hides nothing [no-causal-mask]
 :, :num_prompt => :num_prompt
     a mask in which the tokens of the prompt see everything: it is seen, and doesn't see what comes later
     ? Is a row a query or a key? Which of the two is the prompt here?
-_mask(num_tokens, num_prompt + 1)
+:num_prompt => :num_prompt + 1
     a mask that shows one token after the prompt to all
     ? Tokens are counted from 0. Which one is the last of the prompt?
-_mask(num_tokens, 0, num_prompt)
+.tril() => .tril(num_prompt) && keep[:, :num_prompt] = True => pass
     a causal mask whose whole diagonal is moved by `num_prompt`: each token sees as many later ones [mask-off-by-one]
     ? May the last but one token see the last one?
 result.float()
@@ -75,10 +69,10 @@ result.float()
     ? Which dtype does `masked_fill` ask for?
 result.log()
     the mask as numbers to be added to the scores; here it should be bool
-_mask(num_tokens, max(num_prompt - 1, 0))
+:num_prompt => :max(num_prompt - 1, 0)
     a mask that hides the last token of the prompt from those before it
     ? Tokens are counted from 0. Which one is the last of the prompt?
-_mask(num_tokens, 0) | (torch.arange(num_tokens) >= num_tokens - num_prompt)
+:num_prompt => num_tokens - num_prompt:
     a causal mask that shows the last tokens to all; the prompt comes first
     ? Which columns belong to the prompt?
 """,

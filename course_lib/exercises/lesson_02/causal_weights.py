@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -15,20 +12,6 @@ from .causal_mask import causal_mask
 def causal_weights(scores):  # (batch, query, key) -> (batch, query, key)
     keep = causal_mask(scores.shape[-1])
     return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-
-
-def _causal(num_tokens: int) -> Tensor:
-    positions = torch.arange(num_tokens)
-    return positions[:, None] >= positions
-
-
-def _masked(scores: Tensor, keep: Tensor) -> Tensor:
-    return torch.where(keep, scores, -torch.inf).softmax(-1)
-
-
-def _weights(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Return a function that computes attention weights under a changed causal mask."""
-    return lambda scores: _masked(scores, change(_causal(scores.shape[-1])))
 
 
 EXERCISE = FunctionExercise(
@@ -80,29 +63,29 @@ scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(-1, keepdim=True)
 scores.exp().tril() / scores.exp().tril().sum(-1, keepdim=True)
     exp of the visible scores divided by their sum, without a guard: exp(800) is infinite
     ? Which number may be taken from all scores of a row without a change of its weights?
-(scores - 100.0 * ~_causal(scores.shape[-1])).softmax(-1)
+scores.masked_fill(~keep, -torch.inf) => (scores - 100.0 * ~keep)
     softmax of scores from which a fixed number was taken where they are hidden
     ? What is left of a hidden score that was 800?
-(scores - 1000000000.0 * ~_causal(scores.shape[-1])).softmax(-1)
+scores.masked_fill(~keep, -torch.inf) => (scores - 1e9 * ~keep)
     softmax of scores to which a number such as -1e9 was added where they are hidden: the score itself is still in them
     ? What is left of a hidden score that was 1e12?
 ~keep => keep
     softmax with the mask upside down [mask-inverted]
-_masked(scores, _causal(scores.shape[-1]).T)
+~keep => ~keep.T
     softmax with the mask transposed [mask-transposed]
-_masked(scores, torch.ones_like(scores).tril(1).bool())
+causal_mask(scores.shape[-1]) => torch.ones_like(scores).tril(1).bool()
     softmax that sees one token too many [mask-off-by-one]
-_masked(scores, torch.ones_like(scores).tril(-1).bool())
+causal_mask(scores.shape[-1]) => torch.ones_like(scores).tril(-1).bool()
     softmax in which no token sees itself [mask-off-by-one]
 1) => 2)
     softmax over the queries [softmax-wrong-axis]
-_masked(scores / scores.shape[-1] ** 0.5, _causal(scores.shape[-1]))
+right(scores / scores.shape[-1] ** 0.5)
     softmax of scores that were scaled once more [wrong-scale]
     ? Does the task give you scores that still have to be divided?
-torch.where(_causal(scores.shape[-1]), scores, -20.0).softmax(-1)
+-torch.inf => -20.0
     softmax with a fill value that is not below all scores here
     ? Which number is below every score, however low?
-torch.where(_causal(scores.shape[-1]), scores, -torch.inf)
+return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) => return scores.masked_fill(~keep, -torch.inf)
     the masked scores, before softmax [no-softmax]
 """,
 )

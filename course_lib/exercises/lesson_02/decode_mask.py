@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -12,11 +11,6 @@ def decode_mask(num_queries, num_keys):
     # two ints -> (query, key), bool, True = may attend
     keep = torch.ones(num_queries, num_keys, dtype=torch.bool)
     return keep.tril(num_keys - num_queries)
-
-
-def _aligned(num_queries: int, num_keys: int, shift: int = 0) -> Tensor:
-    """Return the mask whose diagonal is shifted to the right."""
-    return torch.ones(num_queries, num_keys).tril(num_keys - num_queries + shift).bool()
 
 
 EXERCISE = FunctionExercise(
@@ -44,11 +38,11 @@ EXERCISE = FunctionExercise(
 (num_keys => (num_queries
     the mask aligned at the first key: query 0 sees key 0 and nothing else [causal-top-left]
     ? Which token is query 0? How many tokens came before it?
-~_aligned(num_queries, num_keys)
+~result
     the mask upside down: True where a key is hidden [mask-inverted]
-_aligned(num_queries, num_keys, 1)
+num_keys - num_queries => num_keys - num_queries + 1
     a mask that shows each token the next one, too [mask-off-by-one]
-_aligned(num_queries, num_keys, -1)
+num_keys - num_queries => num_keys - num_queries - 1
     a mask that hides each token from itself [mask-off-by-one]
 num_keys - num_queries => num_keys
     a mask that hides nothing [no-causal-mask]
@@ -61,10 +55,10 @@ result.T
 (torch.arange(num_keys) < num_keys - num_queries).expand(num_queries, num_keys)
     a mask that shows the old tokens and hides the new ones
     ? May a token attend to itself?
-_aligned(num_queries, num_keys) & (torch.arange(num_keys) >= num_keys - num_queries)
+result & (torch.arange(num_keys) >= num_keys - num_queries)
     a mask that hides the old tokens: each query sees the new ones only
     ? What came before the first of the new tokens?
-_aligned(num_queries, num_keys).float()
+result.float()
     the mask as numbers 0 and 1; it should be bool
 num_keys - num_queries => num_queries
     a mask whose diagonal is moved by the number of queries

@@ -38,7 +38,7 @@ EXERCISE = FunctionExercise(
     axes="query key",
     gradients=("weights",),
     wrong="""
-training: => p:
+not training => False
     dropout that stays on in evaluation [dropout-at-eval]
     ? What should become of the weights where `training` is False?
 1 - p => 1

@@ -13,10 +13,6 @@ def masked_weights(scores, keep):  # (query, key), (query, key) bool -> (query, 
     return scores.softmax(dim=-1)
 
 
-def _filled(scores: Tensor, keep: Tensor, number: float) -> Tensor:
-    return scores.masked_fill(~keep, number).softmax(-1)
-
-
 def _visible(keep: Tensor) -> Tensor:
     """Return a mask in which each query may attend to something, and one may not attend to all."""
     keep = keep > 0
@@ -44,7 +40,7 @@ scores.softmax(-1)
     ? Where does your code use `keep`? `masked_fill` gives back a new tensor: what becomes of it?
 ~keep => keep
     softmax with the mask inverted: what may be seen is hidden [mask-inverted]
-_filled(scores, keep, 0.0)
+-torch.inf => 0.0
     softmax of scores that are masked with 0 [mask-with-zero]
 scores.softmax(-1).masked_fill(~keep, 0.0)
     softmax masked afterwards: the rows no longer sum to 1 [mask-after-softmax]

@@ -16,15 +16,6 @@ def safe_weights(scores, keep):
     return weights.masked_fill(~keep, 0.0)
 
 
-def _masked(scores: Tensor, keep: Tensor) -> Tensor:
-    return torch.where(keep, scores, -torch.inf).softmax(-1)
-
-
-def _under_hidden(scores: Tensor, keep: Tensor) -> Tensor:
-    exponentials = (scores - scores.amax(-1, keepdim=True)).exp() * keep
-    return exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-30)
-
-
 def _with_hidden_row(rng: InputGenerator, keep: Tensor) -> Tensor:
     keep = keep > 0
     keep[:, rng.integer(keep.shape[1])] = False
@@ -66,7 +57,7 @@ EXERCISE = FunctionExercise(
     axes="batch query key",
     gradients=("scores",),
     wrong="""
-_masked(scores, keep)
+scores.masked_fill(~keep, -torch.inf).softmax(-1)
     weights that are nan where a token may look at nothing [nan-on-hidden-rows]
 weights.masked_fill(~keep, 0.0) => weights
     weights that are shared out evenly where a token may look at nothing: hidden tokens get some
@@ -82,7 +73,7 @@ scores.softmax(-1) * keep
     softmax of scores whose hidden ones are 0, zeroed afterwards [mask-with-zero]
 right(scores, ~keep)
     weights of the hidden tokens only [mask-inverted]
-_under_hidden(scores, keep)
+exponentials = (scores - scores.amax(-1, keepdim=True)).exp() * keep; return exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-30)
     weights in which hidden scores still count, in softmax or in the largest score: where these are 800, nothing is
         left of the others
     ? If a hidden score is 800 above the others, does your code meet it before it is zeroed?

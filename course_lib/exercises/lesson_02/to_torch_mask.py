@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
@@ -32,10 +30,6 @@ def _draw(rng: InputGenerator) -> list[Case]:
     return rng.shuffled([*cases, Case((alone, PADDING), "the batch is a single sample")])
 
 
-def _rows(keep: Tensor, target: str) -> Tensor:
-    return keep[:, 0, 0] if target == PADDING else keep
-
-
 EXERCISE = FunctionExercise(
     to_torch_mask,
     title="Masks for PyTorch's own attention",
@@ -59,12 +53,12 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={},
     wrong="""
-_rows(keep, target)
+~keep => keep
     `keep` as it is, in two targets of which True means hidden [mask-inverted]
-~_rows(keep, target)
+return keep => return ~keep
     the opposite of `keep` for every target: in one of them True means *may attend* [mask-inverted]
     ? What does True mean in `scaled_dot_product_attention`?
-_rows(keep, target) if target != FUSED else ~keep
+~result
     each mask in the wrong sense [mask-inverted]
 :, 0, 0 => :
     the right values, but `key_padding_mask` is still (batch, 1, 1, key)
@@ -72,7 +66,7 @@ _rows(keep, target) if target != FUSED else ~keep
 ~keep[:, 0, 0] => keep[:, 0, 0]
     the right mask for two targets, and `key_padding_mask` in the wrong sense [mask-inverted]
     ? What does True mean in `key_padding_mask`?
-~_rows(keep, target) if target == PADDING else keep
+keep if target == MODULE else result
     the right mask for two targets, and `attn_mask` in the wrong sense [mask-inverted]
     ? What does True mean in the `attn_mask` of `nn.MultiheadAttention`?
 keep if target == FUSED else (~keep).squeeze()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -12,15 +10,6 @@ def output_of_head(context, w_o, head):
     head_dim = context.shape[-1]
     w_o_of_head = w_o[:, head * head_dim : (head + 1) * head_dim]  # (d_out, head_dim)
     return context @ w_o_of_head.T
-
-
-def _rows(context: Tensor, w_o: Tensor, head: int) -> Tensor:
-    head_dim = context.shape[-1]
-    return context @ w_o[head * head_dim : (head + 1) * head_dim]
-
-
-def _from(context: Tensor, w_o: Tensor, start: int, step: int = 1) -> Tensor:
-    return context @ w_o[:, start::step][:, : context.shape[-1]].T
 
 
 EXERCISE = FunctionExercise(
@@ -47,16 +36,16 @@ EXERCISE = FunctionExercise(
     fixed="d_out head_dim",
     gradients=("context", "w_o"),
     wrong="""
-_from(context, w_o, 0)
+right(context, w_o, 0)
     the context projected by the block of head 0, whichever head it is
     ? Where does the block of head 1 begin?
-_rows(context, w_o, head)
+w_o[:, => w_o.T[:,
     the context projected by rows of `w_o`
     ? `w_o` is (width out, width in). Which of the two does a head's width meet?
-_from(context, w_o, head)
+head * head_dim : (head + 1) * head_dim => head : head + head_dim
     the context projected by the columns from `head` on; each head before it owns `head_dim` columns
     ? Where does the block of head 1 begin?
-_from(context, w_o, head, w_o.shape[1] // context.shape[-1])
+head * head_dim : (head + 1) * head_dim => head :: w_o.shape[1] // head_dim
     the context projected by every h-th column; a head's columns lie side by side
     ? Which columns of the joined heads came from this head?
 context

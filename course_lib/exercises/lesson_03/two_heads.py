@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,40 +23,6 @@ def two_heads(x, q_proj, k_proj, v_proj):
 
 
 Pair = tuple[Tensor, Tensor]
-
-
-def _head(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, scale: float | None = None) -> Tensor:
-    factor = w_q.shape[1] ** -0.5 if scale is None else scale
-    return ((x @ w_q * factor) @ (x @ w_k).T).softmax(-1) @ (x @ w_v)
-
-
-def _causal_head(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
-    scores = (x @ w_q * w_q.shape[1] ** -0.5) @ (x @ w_k).T
-    return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf).softmax(-1) @ (x @ w_v)
-
-
-def _heads(x: Tensor, q: Pair, k: Pair, v: Pair, scale: float | None = None) -> Pair:
-    return _head(x, q[0], k[0], v[0], scale), _head(x, q[1], k[1], v[1], scale)
-
-
-def _weights(
-    x: Tensor,
-    w_q: Tensor,
-    w_k: Tensor,
-    softmax: int = -1,
-    times: int = 1,
-    hidden: Callable[[Tensor], Tensor] = torch.zeros_like,
-) -> Tensor:
-    scores = (x @ w_q * w_q.shape[1] ** -0.5) @ (x @ w_k).T
-    scores = scores.masked_fill(hidden(torch.ones_like(scores)).bool(), -torch.inf)
-    for _ in range(times):
-        scores = scores.softmax(softmax)
-    return scores
-
-
-def _changed(**change: Any) -> Callable[..., Tensor]:
-    """Return two heads whose weights are computed otherwise; see `_weights`."""
-    return lambda x, q, k, v: torch.cat([_weights(x, q[i], k[i], **change) @ (x @ v[i]) for i in (0, 1)], -1)
 
 
 APART = "How many numbers should each row of the result have?"
@@ -96,34 +61,34 @@ EXERCISE = FunctionExercise(
 1): => 0):
     head 0 twice [heads-share-weights]
     ? Where does your code use `q_proj[1]`, `k_proj[1]` and `v_proj[1]`?
-torch.cat(_heads(x, (q_proj[0], q_proj[0]), (k_proj[0], k_proj[0]), v_proj), -1)
+q_proj[head], x @ k_proj[head] => q_proj[0], x @ k_proj[0]
     two heads that both use the weights of head 0 [heads-share-scores]
-torch.cat(_heads(x, (q_proj[0], q_proj[0]), k_proj, v_proj), -1)
+q_proj[head] => q_proj[0]
     two heads that share the queries of head 0 [projection-reused]
-torch.cat(_heads(x, q_proj, (k_proj[0], k_proj[0]), v_proj), -1)
+k_proj[head] => k_proj[0]
     two heads that share the keys of head 0 [projection-reused]
-torch.cat(_heads(x, q_proj, k_proj, (v_proj[0], v_proj[0])), -1)
+v_proj[head] => v_proj[0]
     two heads that share the values of head 0 [projection-reused]
 (0, 1) => (1, 0)
     the heads in the wrong order: head 0 comes first
-torch.stack(_heads(x, q_proj, k_proj, v_proj)).sum(0)
+torch.cat(contexts, dim=-1) => sum(contexts)
     the sum of the heads [heads-averaged]
     ? How many numbers should each row of the result have?
-torch.stack(_heads(x, q_proj, k_proj, v_proj)).mean(0)
+torch.cat(contexts, dim=-1) => sum(contexts) / 2
     the mean of the heads [heads-averaged]
     ? How many numbers should each row of the result have?
 1)  # => 0)  #
     the heads one below the other; they should be side by side
     ? Along which axis do you join? What is a row?
-torch.stack(_heads(x, q_proj, k_proj, v_proj))
+torch.cat(contexts, dim=-1) => torch.stack(contexts)
     the heads on an axis of their own; they should be side by side
     ? What is the difference between `stack` and `cat`?
-torch.stack(_heads(x, q_proj, k_proj, v_proj)).reshape(len(x), -1)
+torch.cat(contexts, dim=-1) => torch.stack(contexts).reshape(len(x), -1)
     the heads one below the other, cut into rows anew: a row holds two tokens of one head [merge-without-transpose]
-torch.cat([_causal_head(x, q_proj[i], k_proj[i], v_proj[i]) for i in (0, 1)], -1)
+.softmax => .masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf).softmax
     heads under a causal mask; this task hides no token
     ? Which tokens may a token see here?
-torch.cat(_heads(x, q_proj, k_proj, v_proj, scale=(2 * q_proj[0].shape[1]) ** (-0.5)), -1)
+queries.shape[-1] => (2 * queries.shape[-1])
     heads scaled by the width of both together [wrong-scale]
 0.5 => 0.0
     heads without the division [missing-scale]
@@ -139,26 +104,26 @@ queries. => x.
     heads with softmax taken twice [double-softmax]
 ((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1) => queries * queries.shape[-1] ** (-0.5) @ keys.T
     heads without softmax [no-softmax]
-_changed(hidden=lambda ones: ones.tril(-1))(x, q_proj, k_proj, v_proj)
+.softmax => .masked_fill(torch.ones(len(x), len(x)).tril(-1).bool(), -torch.inf).softmax
     heads that see themselves and later tokens only; this task hides no token
     ? Which tokens may a token see here?
-_changed(hidden=lambda ones: ones.tril())(x, q_proj, k_proj, v_proj)
+.softmax => .masked_fill(torch.ones(len(x), len(x)).tril().bool(), -torch.inf).softmax
     heads that see later tokens only, so that the last one sees nothing; this task hides no token
     ? Which tokens may a token see here?
-torch.cat(_heads(x, k_proj, q_proj, v_proj), -1)
+right(x, k_proj, q_proj, v_proj)
     heads in which queries and keys changed places: each token is asked where it should ask
     ? Which of the two stands on the left of the product?
 values) => keys)
     heads whose weights are multiplied by the keys, not the values [projection-reused]
-torch.stack(_heads(x, q_proj, k_proj, v_proj), -1).flatten(-2)
+torch.cat(contexts, dim=-1) => torch.stack(contexts, -1).flatten(-2)
     elements of the two heads in turn; a head's elements should stay together
     ? Where should element 1 of head 0 stand in a row?
 weights @ values => weights
     the heads' weights side by side, before they meet the values [weights-not-applied]
-torch.cat(_heads(x, q_proj, k_proj[::-1], v_proj), -1)
+right(x, q_proj, k_proj[::-1], v_proj)
     heads whose queries meet the keys of the other head
     ? Which keys do the queries of head 0 meet?
-torch.cat(_heads(x, q_proj, k_proj, v_proj[::-1]), -1)
+right(x, q_proj, k_proj, v_proj[::-1])
     heads whose weights multiply the values of the other head
     ? Which values do the weights of head 0 multiply?
 1] => 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -13,10 +12,6 @@ def two_mixes(weights_0, weights_1, values):  # (key,), (key,), (key, width) -> 
     context_0 = weights_0 @ values[:, :half]
     context_1 = weights_1 @ values[:, half:]
     return torch.cat([context_0, context_1])
-
-
-def _interleaved(weights_0: Tensor, weights_1: Tensor, values: Tensor) -> Tensor:
-    return torch.cat([weights_0 @ values[:, ::2], weights_1 @ values[:, 1::2]])
 
 
 EXERCISE = FunctionExercise(
@@ -56,7 +51,7 @@ right(weights_1, weights_0, values)
 torch.cat([weights_0 @ values, weights_1 @ values])
     every head's mix of all columns, side by side
     ? How many columns of `values` belong to one head?
-_interleaved(weights_0, weights_1, values)
+:half => ::2 && half: => 1::2
     every second column for each head; a head has a half of the columns, side by side
     ? Which columns does `values[:, :half]` take?
 result.roll(values.shape[1] // 2)

@@ -80,7 +80,7 @@ EXERCISE = FunctionExercise(
 False
     False, whatever the strides are
     ? Why does `view` ever refuse?
-1] * => -1] *
+True
     True, whatever the strides are
     ? Why does `view` ever work?
 strides != _contiguous(shape)

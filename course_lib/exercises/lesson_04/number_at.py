@@ -18,10 +18,6 @@ def number_at(memory, strides, index):
     return memory[slot]
 
 
-def _number_at(memory: Tensor, strides: tuple[int, ...], index: tuple[int, ...]) -> Tensor:
-    return memory[sum(stride * at for stride, at in zip(strides, index, strict=True))]
-
-
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     # Ten calls, because two wrong formulas may give the same index by chance.
@@ -63,7 +59,7 @@ memory[sum((a * b for a, b in zip(strides[::-1], index, strict=True))) % len(mem
     ? Which stride belongs to the first axis?
 memory[(sum((a * b for a, b in zip(strides, index, strict=True))) + 1) % len(memory)]
     the number one slot further on: slots are counted from 0
-_number_at(memory, tuple(sorted(strides, reverse=True)), index)
+right(memory, sorted(strides, reverse=True), index)
     the number that stands there if the axes are read in the order in which they lie, largest stride first
     ? Were the strides in order of size before you touched them?
 sum((a * b for a, b in zip(strides, index, strict=True)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -11,10 +9,6 @@ def strides_by_head(num_tokens, num_heads, head_dim):
     # three ints -> four ints: batch, head, token, head_dim
     width = num_heads * head_dim
     return (num_tokens * width, head_dim, width, 1)
-
-
-def _contiguous(*shape: int) -> tuple[int, ...]:
-    return torch.empty(shape, device="meta").stride()
 
 
 EXERCISE = FunctionExercise(
@@ -39,7 +33,7 @@ EXERCISE = FunctionExercise(
 (num_tokens * num_heads * head_dim, num_heads * head_dim, head_dim, 1)
     the strides before the transpose: (batch, token, head, head_dim)
     ? What does `transpose(1, 2)` do to the strides?
-_contiguous(1, num_heads, num_tokens, head_dim)
+torch.empty(1, num_heads, num_tokens, head_dim, device="meta").stride()
     the strides of a fresh tensor of that shape, as if the elements had moved
     ? Does `transpose` move a single element?
 (num_tokens * num_heads * head_dim, head_dim, 1, num_heads * head_dim)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -11,10 +9,6 @@ def rows_of_head(weight, head, num_heads):
     # (d_out, d_in), int, int -> (head_dim, d_in)
     head_dim = weight.shape[0] // num_heads
     return weight[head * head_dim : (head + 1) * head_dim]
-
-
-def _interleaved(weight: Tensor, head: int, num_heads: int) -> Tensor:
-    return weight[head::num_heads]
 
 
 EXERCISE = FunctionExercise(
@@ -39,7 +33,7 @@ EXERCISE = FunctionExercise(
     axes="head_dim d_in",
     fixed="d_out",
     wrong="""
-_interleaved(weight, head, num_heads)
+weight[head::num_heads]
     every h-th row; a head's rows lie one below the other
     ? Where does head 1 begin?
 right(weight, 0, num_heads)

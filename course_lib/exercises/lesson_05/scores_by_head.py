@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -13,10 +10,6 @@ def scores_by_head(queries, keys):
     head_dim = queries.shape[-1]
     # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
     return (queries * head_dim**-0.5) @ keys.transpose(2, 3)
-
-
-def _scores(queries: Tensor, keys: Tensor, width: int | None = None) -> Tensor:
-    return torch.einsum("bhqd,bhkd->bhqk", queries, keys) * (width or queries.shape[-1]) ** -0.5
 
 
 EXERCISE = FunctionExercise(
@@ -33,6 +26,7 @@ EXERCISE = FunctionExercise(
         "Turn the keys in their last two axes: `keys.transpose(2, 3)`.",
         "Scale by the width of one head, the last size of the queries.",
     ),
+    first={"key": "query"},  # any two axes can be multiplied
     also=({"head": 1}, {"batch": 1, "query": 1}, {"head_dim": 1}),
     arguments={"queries": "batch head query head_dim", "keys": "batch head key head_dim"},
     axes="batch head query key",
@@ -40,23 +34,23 @@ EXERCISE = FunctionExercise(
     wrong="""
 0.5 => 0.0
     scores without the division [missing-scale]
-_scores(queries, keys, queries.shape[1] * queries.shape[3])
+head_dim**-0.5 => (queries.shape[1] * head_dim) ** -0.5
     scores divided by the root of the width over all heads [wrong-scale]
 0.5 => 1.0
     scores divided by head_dim, without the root [wrong-scale]
-_scores(queries, keys, queries.shape[2])
+shape[-1] => shape[2]
     scores divided by the root of the number of queries [wrong-scale]
-_scores(queries, keys).transpose(2, 3)
+result.transpose(2, 3)
     scores in which queries and keys are exchanged: (batch, head, key, query)
     ? Which of the two stands on the left of the product?
 queries @ keys.reshape(*keys.shape[:2], keys.shape[3], keys.shape[2]) * queries.shape[3] ** (-0.5)
     the scores of keys cut anew by `view`, which moves no element
     ? `view` keeps the order of the elements in memory. Which row of the keys becomes a column?
-_scores(queries, keys).sum(1, keepdim=True).expand(-1, queries.shape[1], -1, -1)
+result.sum(1, keepdim=True).expand_as(result)
     the sum of all heads' scores [heads-share-scores]
-_scores(queries, keys).sum(1)
+result.sum(1)
     the scores of all heads added up, without an axis of heads [heads-share-scores]
-_scores(queries[:, :1], keys[:, :1]).expand(-1, queries.shape[1], -1, -1)
+result[:, :1].expand_as(result)
     the scores of head 0 for every head [heads-share-scores]
 queries.transpose(1, 2) @ keys.transpose(1, 2).transpose(2, 3) * queries.shape[-1] ** (-0.5)
     the products of heads with heads, token by token: (batch, token, head, head)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -11,10 +10,6 @@ from course_lib.exercises.function_exercise import FunctionExercise
 def to_torch_mha(q_proj, k_proj, v_proj, out_proj):
     # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
     return torch.cat([q_proj, k_proj, v_proj]), out_proj
-
-
-def _turned(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.cat([q.T, k.T, v.T]), out
 
 
 EXERCISE = FunctionExercise(
@@ -58,7 +53,7 @@ torch.cat => torch.stack
 (torch.stack([q_proj, k_proj, v_proj], 1).flatten(0, 1), out_proj)
     the rows of the three matrices in turn; those of one role should stay together
     ? Which rows of `in_proj_weight` make the queries?
-_turned(q_proj, k_proj, v_proj, out_proj)
+right(q_proj.T, k_proj.T, v_proj.T, out_proj)
     the transposed matrices one below the other
     ? PyTorch keeps both as `nn.Linear` does. Which way round is that?
 (torch.cat([q_proj, k_proj, v_proj]), out_proj.T)
@@ -72,7 +67,7 @@ torch.cat([q_proj, k_proj, v_proj, out_proj])
 (out_proj, torch.cat([q_proj, k_proj, v_proj]))
     the two parameters in the wrong order: `in_proj_weight` comes first
     ? Which of the two should come first?
-(_turned(q_proj, k_proj, v_proj, out_proj)[0], out_proj.T)
+right(q_proj.T, k_proj.T, v_proj.T, out_proj.T)
     all four matrices transposed
     ? PyTorch keeps both as `nn.Linear` does. Which way round is that?
 (torch.cat([q_proj / len(q_proj) ** 0.5, k_proj, v_proj]), out_proj)

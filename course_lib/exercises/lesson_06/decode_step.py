@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -18,32 +17,6 @@ def decode_step(queries, key, value, cached_keys, cached_values):
     scores = (folded * queries.shape[-1] ** -0.5) @ keys.transpose(2, 3)
     context = scores.softmax(dim=-1) @ values  # (b, g, h / g, d)
     return context.reshape(queries.shape), keys, values
-
-
-def _step(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    group = queries.shape[1] // keys.shape[1]
-    keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
-    return (queries @ keys.mT * queries.shape[-1] ** -0.5).softmax(-1) @ values
-
-
-def _grown(key: Tensor, value: Tensor, cached_keys: Tensor, cached_values: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.cat([cached_keys, key], 2), torch.cat([cached_values, value], 2)
-
-
-def _tiled(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    group = queries.shape[1] // keys.shape[1]
-    return _step(queries, keys.repeat(1, group, 1, 1), values.repeat(1, group, 1, 1))
-
-
-def _over_heads(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    group = queries.shape[1] // keys.shape[1]
-    keys, values = keys.repeat_interleave(group, 1), values.repeat_interleave(group, 1)
-    return (queries @ keys.mT * queries.shape[-1] ** -0.5).softmax(1) @ values
-
-
-def _first_weights(queries: Tensor, keys: Tensor) -> Tensor:
-    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], 1)
-    return (queries @ keys.mT * queries.shape[-1] ** -0.5).softmax(-1)
 
 
 EXERCISE = FunctionExercise(
@@ -80,32 +53,32 @@ EXERCISE = FunctionExercise(
     axes="output keys values",
     fixed="head kv_head",
     wrong="""
-(_step(queries, cached_keys, cached_values), *_grown(key, value, cached_keys, cached_values))
+@ keys. => @ cached_keys. && @ values => @ cached_values
     a step whose token doesn't attend to itself
     ? Which keys does the product meet: those before or after the new one is added?
-(_step(queries, key, value), *_grown(key, value, cached_keys, cached_values))
+@ keys. => @ key. && @ values => @ value
     a step that ignores the cache: the new token attends to itself alone
     ? Which keys should the query meet?
-(_step(queries, *_grown(key, value, cached_keys, cached_values)), cached_keys, cached_values)
+(result[0], cached_keys, cached_values)
     the right output, and caches that haven't grown
     ? What will the next token need from this one?
-(_step(queries, *_grown(key, value, cached_keys, cached_values)), torch.cat([key, cached_keys], 2), torch.cat([value, cached_values], 2))
+(result[0], torch.cat([key, cached_keys], 2), torch.cat([value, cached_values], 2))
     caches with the new token first; it comes last
     ? In which order do you join the two?
-(_step(queries, *_grown(key, value, cached_keys, cached_values)), *(one.repeat_interleave(queries.shape[1] // key.shape[1], 1) for one in _grown(key, value, cached_keys, cached_values)))
+(result[0], *(grown.repeat_interleave(queries.shape[1] // key.shape[1], 1) for grown in result[1:]))
     caches that were shared out to all heads: what sharing saved is lost
     ? How many kv heads should be kept?
-(_tiled(queries, *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+folded = queries. => queries = queries.unflatten(1, (-1, keys.shape[1])).transpose(1, 2); folded = queries. && context.reshape(queries.shape) => context.transpose(1, 2).reshape(len(queries), -1, 1, queries.shape[-1])
     a step whose kv heads are dealt out in turn, 0, 1, 0, 1 [kv-heads-tiled]
 0.5 => 0.0
     a step without the division by the root of head_dim [missing-scale]
-(_step(queries, *(one[:, :, :1] for one in _grown(key, value, cached_keys, cached_values))), *_grown(key, value, cached_keys, cached_values))
+scores.softmax(dim=-1) @ values => scores[..., :1].softmax(dim=-1) @ values[:, :, :1]
     a step under a mask that is aligned at the first key: the new token sees the oldest one only [causal-top-left]
     ? Which key may the new token not see?
 @ keys => @ values
     a step scored with the values [scores-from-values]
     ? Which line reads the keys, the cached and the new ones?
-_step(queries, *_grown(key, value, cached_keys, cached_values))
+result[0]
     the output alone
     ? What will the next token need from this one?
 context.reshape(queries.shape), keys, values => (context.reshape(queries.shape), values, keys)
@@ -113,13 +86,13 @@ context.reshape(queries.shape), keys, values => (context.reshape(queries.shape),
     ? In which order are the three given back?
 0.5 => 1.0
     a step whose scores are divided by head_dim, not by its square root [wrong-scale]
-(_step(queries * queries.shape[1] ** (-0.5), *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+queries.shape[-1] ** => (queries.shape[1] * queries.shape[-1]) **
     a step scaled by the width over all heads [wrong-scale]
-(torch.cat([cached_values, value], 2).sum(2, keepdim=True).repeat_interleave(queries.shape[1] // key.shape[1], 1), *_grown(key, value, cached_keys, cached_values))
+scores.softmax(dim=-1) => torch.ones_like(scores)
     a step with softmax over the queries: there is one, so every weight is 1 [softmax-wrong-axis]
-(_step(queries, *(one[:, :1] for one in _grown(key, value, cached_keys, cached_values))), *_grown(key, value, cached_keys, cached_values))
+(right(queries, key[:, :1], value[:, :1], cached_keys[:, :1], cached_values[:, :1])[0], *result[1:])
     a step in which every head reads kv head 0 [kv-head-zero-only]
-(_step(queries, torch.cat([key, cached_keys], 2), torch.cat([cached_values, value], 2)), *_grown(key, value, cached_keys, cached_values))
+@ keys. => @ torch.cat([key, cached_keys], dim=2).
     a step whose keys stand in another order than its values
     ? Does the weight on the newest key multiply the newest value?
 , values => , cached_values
@@ -128,25 +101,25 @@ context.reshape(queries.shape), keys, values => (context.reshape(queries.shape),
 , keys => , cached_keys
     the right output and values, and a cache of keys that hasn't grown
     ? What will the next token need from this one?
-(_step(queries, *_grown(key, value, cached_keys, cached_values)), key, value)
+(result[0], key, value)
     the right output, with the new key and value in place of the caches [token-missing-from-cache]
     ? Which keys will the next token have to see?
-(*_grown(key, value, cached_keys, cached_values), _step(queries, *_grown(key, value, cached_keys, cached_values)))
+(*result[1:], result[0])
     the caches first and the output last
     ? In which order are the three given back?
-(_step(queries, *_grown(key, value, cached_keys, cached_values)).transpose(1, 2).flatten(2), *_grown(key, value, cached_keys, cached_values))
+(result[0].transpose(1, 2).flatten(2), *result[1:])
     an output that was merged already, (batch, 1, head * head_dim): right, but one step too far
     ? Which shape does the task ask for?
 scores.softmax(dim=-1) => scores
     a step without softmax [no-softmax]
-(_step(queries * (queries.shape[-1] / (cached_keys.shape[2] + 1)) ** 0.5, *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+queries.shape[-1] ** => keys.shape[2] **
     a step scaled by the number of keys [wrong-scale]
 @ values => @ keys
     a step whose weights are multiplied by the keys, not the values [projection-reused]
     ? What does the last product multiply the weights with?
-(_over_heads(queries, *_grown(key, value, cached_keys, cached_values)), *_grown(key, value, cached_keys, cached_values))
+scores.softmax(dim=-1) => scores.flatten(1, 2).softmax(1).view_as(scores)
     a step with softmax over the heads [softmax-wrong-axis]
-(_first_weights(queries, torch.cat([cached_keys, key], 2)), *_grown(key, value, cached_keys, cached_values))
+scores.softmax(dim=-1) @ values => scores.softmax(dim=-1) && context.reshape(queries.shape) => context.flatten(1, 2)[:, :, None]
     the weights, before they are multiplied by the values [weights-not-applied]
 """,
 )

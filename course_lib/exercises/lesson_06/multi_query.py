@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -13,15 +11,6 @@ def multi_query(queries, keys, values):
     # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
     weights = (scaled @ keys[:, None].transpose(2, 3)).softmax(dim=-1)
     return weights @ values[:, None]  # (b, h, q, k) @ (b, 1, k, d) -> (b, h, q, d)
-
-
-def _weights(queries: Tensor, keys: Tensor, width: int | None = None) -> Tensor:
-    scores = queries @ keys[:, None].transpose(2, 3) * (width or queries.shape[-1]) ** -0.5
-    return scores.softmax(-1)
-
-
-def _multi_query(queries: Tensor, keys: Tensor, values: Tensor, width: int | None = None) -> Tensor:
-    return _weights(queries, keys, width) @ values[:, None]
 
 
 EXERCISE = FunctionExercise(
@@ -50,7 +39,7 @@ EXERCISE = FunctionExercise(
     wrong="""
 0.5 => 0.0
     multi-query attention without the division [missing-scale]
-_multi_query(queries, keys, values, queries.shape[1] * queries.shape[3])
+queries.shape[-1] ** => (queries.shape[1] * queries.shape[-1]) **
     multi-query attention scaled by the width over all heads [wrong-scale]
 0.5 => 1.0
     multi-query attention whose scores are divided by head_dim, not by its square root [wrong-scale]
@@ -59,30 +48,30 @@ keys[ => values[
     ? Which line reads `keys`?
 values[ => keys[
     multi-query attention whose weights are multiplied by the keys, not the values [projection-reused]
-_multi_query(queries.mean(1, keepdim=True), keys, values).expand_as(queries)
+right(queries.mean(1, keepdim=True), keys, values).expand_as(queries)
     the mean of all query heads, asked once: the queries must stay apart [heads-averaged]
     ? How many patterns of weights should there be, one for all heads or one per head?
-_multi_query(queries[:, :1], keys, values).expand_as(queries)
+result[:, :1].expand_as(queries)
     one head's result for all: keys and values are shared, queries are not [heads-share-scores]
-_multi_query(queries, keys, values).mean(1)
+result.mean(1)
     the mean over the heads of the result [heads-averaged]
     ? Which axes should the result have?
-_weights(queries, keys).tril() / _weights(queries, keys).tril().sum(-1, keepdim=True) @ values[:, None]
+.softmax => .masked_fill(torch.ones(queries.shape[2], keys.shape[1]).triu(1).bool(), -torch.inf).softmax
     multi-query attention under a causal mask; this task hides no token
     ? Which tokens may a token see here?
 1) => 2)
     softmax over the queries [softmax-wrong-axis]
 -1) => 1)
     softmax over the heads [softmax-wrong-axis]
-_multi_query(queries, keys, values).transpose(1, 2).flatten(2)
+result.transpose(1, 2).flatten(2)
     multi-query attention, already merged to (batch, token, head * head_dim): right, but one step too far
-_weights(queries, keys)
+weights @ values[:, None] => weights
     the weights, before they are multiplied by the values [weights-not-applied]
-_weights(queries, keys).softmax(-1) @ values[:, None]
+.softmax(dim=-1) => .softmax(dim=-1).softmax(dim=-1)
     multi-query attention with softmax taken twice [double-softmax]
-_multi_query(queries, keys, values, keys.shape[1])
+queries.shape[-1] => keys.shape[1]
     multi-query attention scaled by the number of keys [wrong-scale]
-(_weights(queries, keys).mean(1, keepdim=True) @ values[:, None]).expand_as(queries)
+result.mean(1, keepdim=True).expand_as(queries)
     multi-query attention with the mean of all heads' weights in every head [heads-share-scores]
 queries @ keys[:, None].mT * queries.shape[-1] ** (-0.5) @ values[:, None]
     multi-query attention without softmax [no-softmax]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -14,14 +12,6 @@ def pool_heads(weight, num_heads, num_kv_heads):
     grouped = weight.view(num_kv_heads, heads_per_group, rows // num_heads, d_in)
     # (g, h / g, d, m) -> (g, d, m) -> (g * d, m)
     return grouped.mean(dim=1).flatten(0, 1)
-
-
-def _heads(weight: Tensor, num_heads: int) -> Tensor:
-    return weight.unflatten(0, (num_heads, -1))
-
-
-def _groups(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
-    return _heads(weight, num_heads).unflatten(0, (num_kv_heads, -1))
 
 
 EXERCISE = FunctionExercise(
@@ -53,35 +43,35 @@ EXERCISE = FunctionExercise(
 grouped.mean => grouped.sum
     the sum of each group's heads; it should be their mean
     ? By what is a sum divided to become a mean?
-_groups(weight, num_heads, num_kv_heads)[:, 0].flatten(0, 1)
+grouped.mean(dim=1) => grouped[:, 0]
     the first head of each group
     ? What becomes of the other heads of the group?
-_heads(weight, num_heads).unflatten(0, (-1, num_kv_heads)).mean(0).flatten(0, 1)
+num_kv_heads, heads_per_group, => heads_per_group, num_kv_heads, && dim=1 => dim=0
     groups of heads that are not neighbours: with 4 heads in 2 groups, heads 0 and 2 and heads 1 and 3 [kv-heads-tiled]
 weight.unflatten(0, (-1, num_heads // num_kv_heads)).mean(1)
     the mean of neighbouring rows; a row belongs to one head, and heads are averaged
     ? Which rows of the matrix are head 0, and which are head 1?
-_heads(weight, num_heads).mean(0).repeat(num_kv_heads, 1)
+grouped.mean(dim=1) => grouped.mean(dim=(0, 1)).repeat(num_kv_heads, 1, 1)
     the mean of all heads in every group
     ? Which heads belong to a group?
 0 => 1
     the mean of each group on axes of its own: (kv head, head_dim, d_in)
     ? Which two axes have to become one?
-_groups(weight, num_heads, num_kv_heads).mean((1, 2))
+.mean(dim=1).flatten(0, 1) => .mean(dim=(1, 2))
     one row per group: the rows of a head were averaged, too
     ? Which of the axes are to stay?
 =1 => =0
     the mean over the groups: as many heads as there were in one group
     ? Which axis counts the heads of one group?
-_groups(weight, num_heads, num_kv_heads).mean(1).repeat_interleave(num_heads // num_kv_heads, 0).flatten(0, 1)
+.mean(dim=1) => .mean(dim=1).repeat_interleave(heads_per_group, 0)
     the means put back at each head, (num_heads * head_dim, d_in): right, but nothing is saved
     ? How many kv heads should remain?
-torch.flip(_groups(weight, num_heads, num_kv_heads).mean(1), (0,)).flatten(0, 1)
+.mean(dim=1) => .mean(dim=1).flip(0)
     the groups in reverse order
-_groups(weight, num_heads, num_kv_heads)[:, -1].flatten(0, 1)
+grouped.mean(dim=1) => grouped[:, -1]
     the last head of each group
     ? What becomes of the other heads of the group?
-_groups(weight, num_heads, num_kv_heads).amax(1).flatten(0, 1)
+.mean => .amax
     the largest elements of each group's heads; it should be their mean
     ? What is a mean?
 """,

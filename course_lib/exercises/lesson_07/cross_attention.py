@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -14,20 +11,6 @@ def cross_attention(x, context, w_q, w_k, w_v):
     # (b, q, d) @ (b, d, k) -> (b, q, k)
     scores = queries * queries.shape[-1] ** -0.5 @ keys.transpose(1, 2)
     return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_v) -> (b, q, d_v)
-
-
-def _scores(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
-    return x @ w_q.T @ (context @ w_k.T).transpose(1, 2)
-
-
-def _cross(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, width: int | None = None) -> Tensor:
-    return (_scores(x, context, w_q, w_k) * (width or len(w_q)) ** -0.5).softmax(-1) @ (context @ w_v.T)
-
-
-def _causal(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
-    scores = _scores(x, context, w_q, w_k) * len(w_q) ** -0.5
-    keep = torch.ones(scores.shape[1:], dtype=torch.bool).tril()
-    return scores.masked_fill(~keep, -torch.inf).softmax(-1) @ (context @ w_v.T)
 
 
 EXERCISE = FunctionExercise(
@@ -59,7 +42,7 @@ EXERCISE = FunctionExercise(
     axes="batch query d_v",
     gradients=("x", "context", "w_q", "w_k", "w_v"),
     wrong="""
-_cross(x, x, w_q, w_k, w_v)
+right(x, x, w_q, w_k, w_v)
     self-attention of x: the context is never read
     ? Which of the three projections read the context?
 x @ => context @
@@ -71,7 +54,7 @@ context @ w_v => x @ w_v
 context @ w_k => x @ w_k
     cross-attention with keys from x: x asks itself and gets the values of the context
     ? Which tokens does a query choose among?
-_cross(context, x, w_q, w_k, w_v)
+right(context, x, w_q, w_k, w_v)
     cross-attention the other way around: the context asks x
     ? Who asks, and who is asked?
 0.5 => 0.0
@@ -80,12 +63,12 @@ queries. => x.
     cross-attention scaled by the width of x, not by that of a query [wrong-scale]
 0.5 => 1.0
     cross-attention whose scores are divided by head_dim, not by its square root [wrong-scale]
-_causal(x, context, w_q, w_k, w_v)
+scores.softmax => scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax
     cross-attention with a causal mask: all of the other sentence is there already
     ? Is there a token in the context that a query must not see?
 1) => 2)
     softmax over the queries [softmax-wrong-axis]
-_cross(x, context, w_k, w_q, w_v)
+right(x, context, w_k, w_q, w_v)
     cross-attention with the weights of queries and keys exchanged [projection-reused]
 scores.softmax(dim=-1) @ values => scores.softmax(dim=-1)
     the weights, before they are multiplied by the values [weights-not-applied]
@@ -96,18 +79,18 @@ scores.softmax(dim=-1) => scores.softmax(dim=-1).softmax(-1)
 w_v. => w_k.
     cross-attention whose weights are multiplied by the keys, not the values [projection-reused]
     ? Which of the three weights makes what is mixed?
-_cross(x, context, w_q, w_k, w_v, context.shape[1])
+queries.shape[-1] => context.shape[1]
     cross-attention scaled by the number of keys [wrong-scale]
 queries. => values.
     cross-attention scaled by the width of the values [wrong-scale]
-_scores(x, context, w_q, w_k).softmax(-1) * len(w_q) ** (-0.5) @ (context @ w_v.T)
+queries * queries.shape[-1] ** -0.5 @ => queries @ && @ values => * queries.shape[-1] ** -0.5 @ values
     cross-attention divided after softmax [wrong-scale]
-_cross(x, torch.cat([x, context], 1), w_q, w_k, w_v)
+right(x, torch.cat([x, context], 1), w_q, w_k, w_v)
     attention over the tokens of both sentences; the keys come from the context alone
     ? Which tokens does a query choose among?
 1) => 0)
     softmax over the samples of the batch [softmax-wrong-axis]
-_cross(x, context, w_q, w_k, w_v, x.shape[-1] ** 2)
+queries.shape[-1] ** -0.5 => x.shape[-1] ** -1.0
     cross-attention whose scores are divided by d_in [wrong-scale]
 """,
 )

@@ -15,11 +15,6 @@ def last_real_output(outputs, lengths):
     return outputs[samples, lengths - 1]  # one token of each sample
 
 
-def _mean(outputs: Tensor, lengths: Tensor) -> Tensor:
-    real = torch.arange(outputs.shape[1]) < lengths[:, None]  # (batch, token)
-    return (outputs * real[..., None]).sum(1) / lengths[:, None]
-
-
 def _lengths(rng: InputGenerator, batch: int, token: int) -> Tensor:
     lengths = 1 + rng.integers(token - 1, batch)
     lengths[:3] = torch.tensor([token, 1, 2])
@@ -56,7 +51,7 @@ outputs[:, -1]
 outputs[:, 0]
     the first token of each sample
     ? Which token has seen all the others of its sentence?
-_mean(outputs, lengths)
+real = torch.arange(outputs.shape[1]) < lengths[:, None]; return (outputs * real[..., None]).sum(1) / lengths[:, None]
     the mean over the real tokens
     ? Is one token asked for, or all of them?
 outputs.sum(1)

@@ -16,10 +16,6 @@ def real_positions(real):
     return (count - 1).clamp(min=0)
 
 
-def _arange(real: Tensor) -> Tensor:
-    return torch.arange(real.shape[-1]).expand(real.shape)
-
-
 def _extract(result: Tensor, real: Tensor) -> Tensor:
     """Compare the positions of real words; those of padding may be any integers from 0 on."""
     if result.shape != real.shape or bool((result < 0).any()):
@@ -60,7 +56,7 @@ EXERCISE = FunctionExercise(
     fixed="token",
     extract=_extract,
     wrong="""
-_arange(real)
+torch.arange(real.shape[-1]).expand(real.shape)
     the index of the column, in which padding is counted as if it were words
     ? Which position has the first real word of a sentence that is padded on the left?
 1). => 0).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -15,28 +14,6 @@ def rotary_table(num_tokens, head_dim, base):
     # (token, 1) * (pair) -> (token, pair)
     angle = torch.arange(num_tokens)[:, None] * speed
     return angle.cos(), angle.sin()
-
-
-def _angle(num_tokens: int, head_dim: int, base: float, factor: float = -2.0, first: int = 0) -> Tensor:
-    speed = base ** (factor * torch.arange(head_dim // 2, dtype=torch.float64) / head_dim)
-    return (torch.arange(num_tokens) + first)[:, None] * speed
-
-
-def _table(angle: Tensor) -> tuple[Tensor, Tensor]:
-    return angle.cos(), angle.sin()
-
-
-def _to_the_end(num_tokens: int, head_dim: int, base: float) -> tuple[Tensor, Tensor]:
-    speed = base ** -torch.linspace(0, 1, head_dim // 2, dtype=torch.float64)
-    return _table(torch.arange(num_tokens)[:, None] * speed)
-
-
-def _pairs(head_dim: int) -> Tensor:
-    return torch.arange(head_dim // 2, dtype=torch.float64)
-
-
-def _of_speed(num_tokens: int, speed: Tensor) -> tuple[Tensor, Tensor]:
-    return _table(torch.arange(num_tokens)[:, None] * speed)
 
 
 WIDE = "tables with an angle for each element. There is one angle per pair, and a head has head_dim / 2 pairs"
@@ -73,7 +50,7 @@ angle.cos(), angle.sin() => (angle.sin(), angle.cos())
 -2 => -1
     speeds that fall half as fast: base ** (-i / head_dim)
     ? What stands before i in the exponent?
-_table(_angle(num_tokens, head_dim, base, -4.0))
+-2 => -4
     speeds that fall twice as fast: base ** (-4 i / head_dim)
     ? What is the exponent of pair 1? Is the 2 in it once or twice?
 -2 => 2
@@ -82,52 +59,52 @@ _table(_angle(num_tokens, head_dim, base, -4.0))
 -2 => 0
     one speed for all pairs
     ? Where does the pair's index enter the angle?
-_table(_angle(num_tokens, head_dim, base, first=1))
+torch.arange(num_tokens) => torch.arange(1, num_tokens + 1)
     a table that starts at position 1
     ? By which angle is the first token rotated?
-_to_the_end(num_tokens, head_dim, base)
+-2 * pair / head_dim => -torch.linspace(0, 1, head_dim // 2, dtype=torch.float64)
     speeds whose last one is 1 / base: the exponents must not reach -1
     ? What is the exponent of the last pair, with i = head_dim / 2 - 1?
-tuple((torch.cat([one, one], -1) for one in _table(_angle(num_tokens, head_dim, base))))
+tuple(torch.cat([table, table], -1) for table in result)
     each table twice, side by side, as wide as the head; here each pair has one column
     ? How many pairs does a head have?
-tuple((one.repeat_interleave(2, -1) for one in _table(_angle(num_tokens, head_dim, base))))
+tuple(table.repeat_interleave(2, -1) for table in result)
     each column twice, one after the other; here each pair has one column
     ? How many pairs does a head have?
 2, => 1,
     tables with an angle for each element. There is one angle per pair, and a head has head_dim / 2 pairs
     ? How far does i count?
-_table(torch.arange(num_tokens)[:, None] * base ** (-torch.arange(head_dim, dtype=torch.float64) / head_dim))
+head_dim // 2 => head_dim && -2 => -1
     tables with an angle for each element. There is one angle per pair, and a head has head_dim / 2 pairs
     ? How far does i count?
-_table(_angle(num_tokens, head_dim, base).T)
+tuple(table.T for table in result)
     the tables transposed: a row must be one position
     ? Which of the two is a column when you multiply, the positions or the speeds?
-_table(_angle(num_tokens, head_dim, base).deg2rad())
+angle. => angle.deg2rad().
     angles that were taken for degrees
     ? Which unit do `cos` and `sin` of PyTorch expect?
-_of_speed(num_tokens, base ** (-2 * (_pairs(head_dim) + 1) / head_dim))
+-2 * pair => -2 * (pair + 1)
     speeds whose pairs are counted from 1
     ? How fast does pair 0 turn?
-_of_speed(num_tokens, base ** (-2 * _pairs(head_dim)) / head_dim)
+pair / head_dim) => pair) / head_dim
     speeds with the power divided by head_dim, not its exponent
     ? What belongs to the exponent? Python takes the power before the division.
-_of_speed(num_tokens, base ** (-2) * _pairs(head_dim) / head_dim)
+(-2 * pair / head_dim) => -2 * pair / head_dim
     speeds with base ** -2 times i: the exponent ends too early
     ? What belongs to the exponent? Python takes the power before the product.
 -2 * pair / head_dim => -2 * pair
     speeds with a whole i in the exponent, not its share of head_dim
     ? By what is the exponent divided?
-_of_speed(num_tokens, (-2 * _pairs(head_dim) / head_dim).exp())
+base ** (-2 * pair / head_dim) => (-2 * pair / head_dim).exp()
     speeds with the number e in place of `base`
     ? Where does your code use `base`?
-_table(base ** (-2 * torch.arange(num_tokens, dtype=torch.float64)[:, None] / head_dim) * _pairs(head_dim))
+angle = torch.arange(num_tokens)[:, None] * speed => angle = base ** (-2 * torch.arange(num_tokens, dtype=torch.float64)[:, None] / head_dim) * pair
     angles in which positions and pairs changed places
     ? Which of the two stands in the exponent, and which in front of it?
-_table(2 * torch.pi * _angle(num_tokens, head_dim, base))
+angle. => (2 * torch.pi * angle).
     angles that were multiplied by 2 pi
     ? Which unit do `cos` and `sin` of PyTorch expect?
-_angle(num_tokens, head_dim, base)
+angle.cos(), angle.sin() => angle
     the angles themselves; their cosines and sines are asked for
     ? Which two functions are applied to an angle?
 angle.cos(), angle.sin() => angle.cos()
@@ -142,16 +119,16 @@ head_dim) => num_tokens)
 -2 * pair / head_dim => -2 * pair // head_dim
     speeds with a whole exponent: `//` cuts its fraction off
     ? `/` or `//`?
-_of_speed(num_tokens, base ** (-2 * _pairs(head_dim).flip(0) / head_dim))
+tuple(table.flip(1) for table in result)
     the pairs in reverse order: the fastest comes first
     ? How fast does pair 0 turn?
-torch.stack(_table(_angle(num_tokens, head_dim, base)), -1)
+torch.stack(result, -1)
     both tables in one tensor; give back two
     ? What stands between the two values behind `return`?
-torch.cat(_table(_angle(num_tokens, head_dim, base)), -1)
+torch.cat(result, -1)
     both tables in one tensor; give back two
     ? What stands between the two values behind `return`?
-_table(_angle(num_tokens, head_dim, 10000.0))
+right(num_tokens, head_dim, 10000.0)
     speeds with a base of 10000, whatever `base` is
     ? Where does your code use `base`?
 """,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -12,37 +11,6 @@ def rotate(x, cos, sin):
     # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
     first, second = x.chunk(2, dim=-1)  # the halves, each (b, h, t, pair)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
-
-
-def _halves(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    first, second = x.chunk(2, -1)
-    return first * cos - second * sin, second * cos + first * sin
-
-
-def _neighbours(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    first, second = x[..., ::2], x[..., 1::2]
-    return first * cos - second * sin, second * cos + first * sin
-
-
-def _plus_both(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, -1)
-    return torch.cat([first * cos + second * sin, second * cos + first * sin], -1)
-
-
-def _own_sine(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, -1)
-    return torch.cat([first * cos - first * sin, second * cos + second * sin], -1)
-
-
-def _one_after_the_other(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, -1)
-    first = first * cos - second * sin
-    return torch.cat([first, second * cos + first * sin], -1)
-
-
-def _same_order(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, -1)
-    return torch.cat([first * cos - second * sin, first * cos + second * sin], -1)
 
 
 EXERCISE = FunctionExercise(
@@ -79,43 +47,43 @@ EXERCISE = FunctionExercise(
     fixed="head_dim pair",
     gradients=("x",),
     wrong="""
-torch.stack(_neighbours(x, cos, sin), -1).flatten(-2)
+x.chunk(2, dim=-1) => (x[..., ::2], x[..., 1::2]) && torch.cat => torch.stack && ], dim=-1) => ], dim=-1).flatten(-2)
     pairs of neighbours, as in Meta's own files: elements 0 and 1, 2 and 3
     ? With 3 pairs, which element is paired with element 0?
-torch.cat(_neighbours(x, cos, sin), -1)
+x.chunk(2, dim=-1) => (x[..., ::2], x[..., 1::2])
     pairs of neighbours that are put back as halves
     ? With 3 pairs, which element is paired with element 0?
-torch.stack(_halves(x, cos, sin), -1).flatten(-2)
+torch.cat => torch.stack && ], dim=-1) => ], dim=-1).flatten(-2)
     pairs of halves that are put back as neighbours
     ? Where did the second element of pair 0 come from, and where does it stand now?
-torch.cat(_halves(x, cos, -sin), -1)
+right(x, cos, -sin)
     a rotation in the other direction, by the negative angles
     ? Which of the two has the minus sign?
-_plus_both(x, cos, sin)
+- second => + second
     no rotation: with plus in both, lengths change
     ? Is each pair as long after it as before?
-_own_sine(x, cos, sin)
+- second => - first && + first => + second
     elements that are multiplied by sines and cosines of their own pair, but never meet their partner
     ? Which element does a meet when it is multiplied by the sine?
-_one_after_the_other(x, cos, sin)
+[first * cos - second * sin, => [first, && return => first = first * cos - second * sin; return
     a rotation whose second half was computed with the first half's new elements
     ? When you compute the second half, what does the name of the first half hold?
-torch.cat(_halves(x, cos, sin)[::-1], -1)
+torch.cat(result.chunk(2, -1)[::-1], -1)
     the two halves exchanged
     ? In which order are the halves joined?
 x * torch.cat([cos, cos], -1)
     the cosine's part only
     ? Where does the sine enter?
-torch.cat(_halves(x, sin, cos), -1)
+right(x, sin, cos)
     a rotation with cosines and sines exchanged
     ? What should come out for angle 0, where cos is 1 and sin is 0?
-_halves(x, cos, sin)[0]
+result.chunk(2, -1)[0]
     the rotated first half only
     ? How wide is x, and how wide is your result?
-_same_order(x, cos, sin)
+second * cos + first * sin => first * cos + second * sin
     a second half in which a and b stand as in the first, with a plus in between
     ? In the second half, which of a and b is multiplied by the cosine?
-torch.cat(_halves(x, cos[:1], sin[:1]), -1)
+right(x, cos[:1], sin[:1])
     every token rotated by the angles of token 0
     ? Which axis of `cos` are the tokens?
 """,

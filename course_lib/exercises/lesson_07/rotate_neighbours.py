@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -16,18 +15,6 @@ def rotate_neighbours(x, cos, sin):
     rotated = first * cos - second * sin, second * cos + first * sin
     # (b, h, t, pair, 2) -> (b, h, t, head_dim): the two of a pair side by side again
     return torch.stack(rotated, dim=-1).flatten(-2)
-
-
-def _pairs(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    first, second = x[..., ::2], x[..., 1::2]
-    return first * cos - second * sin, second * cos + first * sin
-
-
-def _in_turn(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Rotate in place: what belongs to the second elements reads first elements that are rotated."""
-    first, second = x[..., ::2], x[..., 1::2]
-    first = first * cos - second * sin
-    return first, second * cos + first * sin
 
 
 EXERCISE = FunctionExercise(
@@ -63,19 +50,19 @@ rotate(x, cos, sin)
 -1 => -2
     pairs of neighbours that are put back as halves
     ? Where did the second element of pair 0 come from, and where is it in your result?
-torch.stack(_pairs(x, cos, -sin), -1).flatten(-2)
+right(x, cos, -sin)
     a rotation in the other direction, by the negative angles
     ? Which of the two has the minus sign?
-torch.stack(_pairs(x, cos, sin)[::-1], -1).flatten(-2)
+stack(rotated => stack(rotated[::-1]
     the two elements of each pair exchanged
     ? In which order are the two stacked?
-torch.stack(_in_turn(x, cos, sin), -1).flatten(-2)
+rotated = first * cos - second * sin, => first = first * cos - second * sin; rotated = first,
     pairs of which the second elements were made of first elements that had been rotated already
     ? Does the line for b read a as it came in, or as the line before has left it?
 -2 => -1
     the rotated pairs on an axis of their own; the last axis should be head_dim again
     ? Which shape did x have?
-torch.stack(_pairs(x, sin, cos), -1).flatten(-2)
+right(x, sin, cos)
     a rotation with cosines and sines exchanged
     ? What should come out for angle 0, where cos is 1 and sin is 0?
 """,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .rotary_table import rotary_table
@@ -17,15 +14,6 @@ def scores_by_distance(query, key, num_distances, base):
     # (distance, head_dim); the key stays at position 0
     rotated = rotate(query.expand(num_distances, -1), cos, sin)
     return rotated @ key  # (distance, head_dim) @ (head_dim) -> (distance)
-
-
-def _rotated(x: Tensor, count: int, base: float) -> Tensor:
-    return rotate(x.expand(count, -1), *rotary_table(count, len(x), base))
-
-
-def _neighbours(query: Tensor, key: Tensor, count: int, base: float) -> Tensor:
-    order = torch.arange(len(query)).view(-1, 2).T.flatten()
-    return _rotated(query[order], count, base) @ key[order]
 
 
 EXERCISE = FunctionExercise(
@@ -62,22 +50,22 @@ EXERCISE = FunctionExercise(
 (query @ key).expand(num_distances)
     the score of distance 0 at every distance: if both are rotated by the same angle, nothing between them changes
     ? How far apart do your query and your key stand?
-_rotated(key, num_distances, base) @ query
+right(key, query, num_distances, base)
     the scores of a query that stands before its key
     ? Which of the two has the larger position?
-_rotated(query, num_distances, base) @ key / len(query) ** 0.5
+result / len(query) ** 0.5
     the scores divided by the square root of head_dim; here they are not scaled
     ? Does the task ask for a scale?
-_neighbours(query, key, num_distances, base)
+order = torch.arange(len(query)).view(-1, 2).T.flatten(); return right(query[order], key[order], num_distances, base)
     the scores with pairs of neighbours; the pairs are the halves of the head
     ? Which element is paired with element 0?
-(_rotated(query, num_distances + 1, base) @ key)[1:]
+right(query, key, num_distances + 1, base)[1:]
     scores that start at distance 1
     ? What is element 0 if query and key are not rotated at all?
 result.flip(0)
     the scores in reverse: the largest distance comes first
     ? Which distance does element 0 belong to?
-_rotated(query, num_distances, base) @ _rotated(key, num_distances, base).T
+@ key => @ rotate(key.expand(num_distances, -1), cos, sin).T
     scores at all pairs of positions; one row of distances is asked for
     ? Which elements of your table have the same distance?
 rotated @ key => rotated * key

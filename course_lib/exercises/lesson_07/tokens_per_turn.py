@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -11,10 +10,6 @@ from course_lib.exercises.function_exercise import FunctionExercise
 def tokens_per_turn(head_dim, base):  # int, float -> (pair)
     pair = torch.arange(head_dim // 2, dtype=torch.float64)
     return 2 * torch.pi * base ** (2 * pair / head_dim)
-
-
-def _speeds(head_dim: int, base: float) -> Tensor:
-    return base ** (-2 * torch.arange(head_dim // 2, dtype=torch.float64) / head_dim)
 
 
 EXERCISE = FunctionExercise(
@@ -39,16 +34,16 @@ EXERCISE = FunctionExercise(
     axes="pair",
     own_dtype=True,
     wrong="""
-_speeds(head_dim, base)
+2 * torch.pi / result
     the angles per token
     ? Is your result large for a quick pair, or for a slow one?
-_speeds(head_dim, base) / (2 * math.pi)
+1 / result
     the parts of a full turn per token: the reciprocal is asked for
     ? If it takes 4 tokens, is your result 4 or 1/4?
-1 / _speeds(head_dim, base)
+2 * torch.pi * base => base
     tokens for one radian, not for a full turn
     ? How many radians are a full turn?
-360 / _speeds(head_dim, base)
+2 * torch.pi => 360
     tokens for 360 radians: the angles are in radians, not in degrees
     ? In which unit is the angle per token?
 return 2 => return 1

@@ -16,18 +16,6 @@ def append_to_cache(cache, keys, values):
     return torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
 
 
-def _joined(cache: Cache, keys: Tensor, values: Tensor, dim: int = 2) -> Cache:
-    return torch.cat([cache[0], keys], dim), torch.cat([cache[1], values], dim)
-
-
-def _new_first(cache: Cache, keys: Tensor, values: Tensor) -> Cache:
-    return torch.cat([keys, cache[0]], 2), torch.cat([values, cache[1]], 2)
-
-
-def _window(cache: Cache, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
-    return tuple(one[:, :, -max(cache[0].shape[2], 1) :] for one in _joined(cache, keys, values))
-
-
 EXERCISE = FunctionExercise(
     append_to_cache,
     title="Let a cache grow",
@@ -70,25 +58,25 @@ EXERCISE = FunctionExercise(
 cache
     the old cache: the new tokens are never kept [token-missing-from-cache]
     ? May a new token look at itself?
-_new_first(cache, keys, values)
+[old_keys, keys] => [keys, old_keys] && [old_values, values] => [values, old_values]
     the new tokens in front of the old ones [stale-cache]
     ? In which order do the tokens stand in the text?
-_joined(cache, keys, values, 1)
+dim=2 => dim=1
     a cache of more heads: the tokens should be joined, not the heads
     ? Which axis counts the tokens?
-_joined(cache, keys, values, 0)
+dim=2 => dim=0
     a cache of more samples: the tokens should be joined, not the samples
     ? Which axis counts the tokens?
-_joined(cache, keys, values, 3)
+dim=2 => dim=3
     a cache whose rows got wider: the tokens should be joined, not the elements
     ? Which axis counts the tokens?
-_joined(cache, values, keys)
+right(cache, values, keys)
     a cache in which new keys and new values changed places
     ? Which part of the cache holds the keys?
-(_joined(cache, keys, values)[0],) * 2
+(result[0], result[0])
     the keys in place of the values
     ? What is the second part made of?
-_window(cache, keys, values)
+tuple(grown[:, :, -max(cache[0].shape[2], 1):] for grown in result)
     a cache that drops its oldest tokens [token-missing-from-cache]
     ? How many tokens are there after the step?
 (torch.cat([cache[0], keys], 2), cache[1])
@@ -97,19 +85,19 @@ _window(cache, keys, values)
 (cache[0], torch.cat([cache[1], values], 2))
     grown values beside the old keys [stale-cache]
     ? Which key does the newest query have to meet?
-_joined(cache, keys, values)[::-1]
+result[::-1]
     the grown cache with keys and values exchanged
     ? Which part of the cache comes first?
-_joined(cache, keys, values)[0]
+result[0]
     the grown keys alone; the values are part of the cache, too
     ? How many tensors does the cache hold?
-_joined(_joined(cache, keys, values), keys, values)
+right(result, keys, values)
     new tokens that were added twice
     ? How many tokens are there after the step?
-_joined(cache, keys.flip(2), values.flip(2))
+right(cache, keys.flip(2), values.flip(2))
     the new tokens in reverse order
     ? In which order do the tokens stand in the text?
-torch.cat(_joined(cache, keys, values), 2)
+torch.cat(result, 2)
     keys and values in one tensor, one below the other
     ? How many tensors does the cache hold?
 """,

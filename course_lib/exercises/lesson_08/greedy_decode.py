@@ -35,36 +35,6 @@ def greedy_decode(model, tokens, num_new):
 Model = Callable[[Tensor], Tensor]
 
 
-def _decode(model: Model, tokens: Tensor, num_new: int, choose: Callable[[Tensor], Tensor], window: int = 0) -> Tensor:
-    for _ in range(num_new):
-        newest = choose(model(tokens[:, -window:]))
-        tokens = torch.cat([tokens, newest[:, None]], dim=1)
-    return tokens
-
-
-def _last(logits: Tensor) -> Tensor:
-    return logits[:, -1].argmax(-1)
-
-
-def _forgets(model: Model, tokens: Tensor, num_new: int) -> Tensor:
-    unread = tokens
-    for _ in range(num_new):
-        unread = _last(model(unread))[:, None]
-        tokens = torch.cat([tokens, unread], dim=1)
-    return tokens
-
-
-def _in_front(model: Model, tokens: Tensor, num_new: int) -> Tensor:
-    for _ in range(num_new):
-        tokens = torch.cat([_last(model(tokens))[:, None], tokens], dim=1)
-    return tokens
-
-
-def _all_at_once(model: Model, tokens: Tensor, num_new: int) -> Tensor:
-    newest = _last(model(tokens))
-    return torch.cat([tokens, newest[:, None].expand(-1, num_new)], dim=1)
-
-
 def _draw_long(rng: InputGenerator) -> list[Case]:
     """Draw a long text after which token 0 is chosen: it is a token like any other."""
     words = 2 * (5 + rng.integer(3))
@@ -101,22 +71,22 @@ EXERCISE = FunctionExercise(
     arguments={"tokens": "batch token"},
     axes="batch token",
     wrong="""
-_all_at_once(model, tokens, num_new)
+newest = model(tokens)[:, -1:].argmax(-1); return torch.cat([tokens, newest.expand(-1, num_new)], 1)
     tokens that were all chosen after the prompt: the model never read what it wrote
     ? What does the model read in the second round of the loop?
 1] => 0]
     tokens that were chosen by the first token's logits
     ? Which token's logits speak about what comes after the text?
-_decode(model, tokens, num_new, _last, 1)
+model(tokens) => model(tokens[:, -1:])
     tokens that were chosen after the last token alone; the rest of the text was not read
     ? Without a cache, what must the model read in each round?
-_forgets(model, tokens, num_new)
+for _ in => for round in && model(tokens) => model(tokens[:, -1:] if round else tokens)
     tokens that were chosen after the newest token alone, from the second round on
     ? Without a cache, what must the model read in each round?
 model(tokens)[:, -1].argmax => model(tokens)[:, -1].argmin
     the least likely tokens
     ? Does a large logit mean likely or unlikely?
-_in_front(model, tokens, num_new)
+[tokens, newest[:, None]] => [newest[:, None], tokens]
     the new tokens in front of the prompt
     ? Which of the two comes first in the list that you join?
 result[:, tokens.shape[1]:]

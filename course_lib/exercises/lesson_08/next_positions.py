@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -11,10 +10,6 @@ from course_lib.exercises.function_exercise import FunctionExercise
 def next_positions(lengths, num_new):  # (batch) of int64, int -> (batch, new), int64
     ahead = torch.arange(num_new, device=lengths.device)
     return lengths[:, None] + ahead  # (batch, 1) + (new) -> (batch, new)
-
-
-def _grid(lengths: Tensor, start: int, num_new: int) -> Tensor:
-    return (start + torch.arange(num_new)).expand(len(lengths), num_new)
 
 
 EXERCISE = FunctionExercise(
@@ -46,10 +41,10 @@ lengths[:, None] + torch.arange(num_new) - 1
 lengths[:, None] + torch.arange(num_new) + 1
     positions one too large
     ? A sentence of four words has positions 0 to 3. Where is the next word?
-_grid(lengths, 0, num_new)
+torch.arange(num_new).expand(len(lengths), -1)
     positions that start at 0 in each step, as if there were no cache
     ? How many words are there before the new one?
-_grid(lengths, int(lengths.max()), num_new)
+right(lengths.max().expand_as(lengths), num_new)
     the positions of the longest sentence for all of them
     ? Is padding counted as a word?
 lengths[:, None].expand(-1, num_new)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -13,26 +10,6 @@ def permute_meta_weights(weight, num_heads):
     pairs = weight.view(num_heads, -1, 2, weight.shape[1])  # (head, pair, 2, d_in)
     # (head, 2, pair, d_in) -> (head * head_dim, d_in)
     return pairs.transpose(1, 2).reshape(weight.shape)
-
-
-def _to_neighbours(weight: Tensor, num_heads: int) -> Tensor:
-    return weight.view(num_heads, 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
-
-
-def _halves_of_all(weight: Tensor, num_heads: int) -> Tensor:
-    return torch.cat([weight[::2], weight[1::2]])
-
-
-def _second_first(weight: Tensor, num_heads: int) -> Tensor:
-    return permute_meta_weights(weight, num_heads).view(num_heads, 2, -1).flip(1).reshape(weight.shape)
-
-
-def _heads_inside(weight: Tensor, num_heads: int) -> Tensor:
-    return weight.view(-1, 2, num_heads, weight.shape[1]).permute(2, 1, 0, 3).reshape(weight.shape)
-
-
-def _columns(weight: Tensor, num_heads: int) -> Tensor:
-    return torch.cat([weight[:, ::2], weight[:, 1::2]], 1)
 
 
 EXERCISE = FunctionExercise(
@@ -65,19 +42,19 @@ EXERCISE = FunctionExercise(
 (1 => (2
     the weight as it was
     ? With 3 pairs, which old row belongs in row 1?
-_to_neighbours(weight, num_heads)
+-1, 2, => 2, -1,
     the way back, from halves to neighbours
     ? Which layout does the file have, and which one do you need?
-_halves_of_all(weight, num_heads)
+right(weight, 1)
     halves of the whole matrix: each head has halves of its own
     ? Which rows of your result belong to head 0? Did they before?
-_second_first(weight, num_heads)
+pairs. => pairs.flip(2).
     the second elements of the pairs before the first ones
     ? Which old row belongs in row 0 of a head?
-_heads_inside(weight, num_heads)
+weight.view(-1, 2, num_heads, weight.shape[1]).permute(2, 1, 0, 3).reshape(weight.shape)
     a weight cut as if the heads lay side by side within each pair
     ? In which order do heads, pairs and the two rows of a pair lie in the file?
-_columns(weight, num_heads)
+torch.cat([weight[:, ::2], weight[:, 1::2]], 1)
     columns that changed places instead of rows
     ? Which axis of the weight are the elements of a query?
 result.view(num_heads, -1, weight.shape[1])

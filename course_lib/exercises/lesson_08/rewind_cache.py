@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
@@ -15,14 +14,6 @@ def rewind_cache(cache, rejected):
     keys, values = cache
     kept = keys.shape[2] - rejected
     return keys[:, :, :kept], values[:, :, :kept]
-
-
-def _both(cache: Cache, index: slice, dim: int = 2) -> tuple[Tensor, ...]:
-    return tuple(one[(slice(None),) * dim + (index,)] for one in cache)
-
-
-def _zeros(cache: Cache, rejected: int) -> tuple[Tensor, ...]:
-    return tuple(torch.cat([one[:, :, : one.shape[2] - rejected], one[:, :, :rejected] * 0], 2) for one in cache)
 
 
 EXERCISE = FunctionExercise(
@@ -55,25 +46,25 @@ EXERCISE = FunctionExercise(
     axes="keys values",
     fixed="cached",
     wrong="""
-_both(cache, slice(None, -rejected))
+keys.shape[2] - rejected => -rejected
     an empty cache where no token is rejected: `[:-0]` is `[:0]`
     ? What is `-rejected` if rejected is 0?
-_both(cache, slice(rejected, None))
+:kept => rejected:
     the cache without its oldest tokens
     ? Which tokens were guessed: the first or the last?
 keys.shape[2] - rejected => rejected
     as many tokens as were rejected
     ? Does `rejected` count what is kept or what goes?
-_both(cache, slice(cache[0].shape[2] - rejected, None))
+:kept => kept:
     the rejected tokens
     ? Which tokens should be left?
 cache
     the cache as it was [stale-cache]
     ? What would the next token see?
-_zeros(cache, rejected)
+tuple(torch.cat([new, 0 * old[:, :, new.shape[2]:]], 2) for old, new in zip(cache, result))
     rejected tokens that were set to 0 and are still there
     ? Which weight does a key of zeros get from softmax?
-_both(cache, slice(None, max(cache[0].shape[1] - rejected, 0)), 1)
+keys.shape[2] - rejected => max(keys.shape[1] - rejected, 0) && :, :, :kept => :, :kept
     a cache without some of its heads: tokens are rejected, not heads
     ? Which axis counts the tokens?
 """,

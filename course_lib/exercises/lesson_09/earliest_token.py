@@ -60,7 +60,7 @@ EXERCISE = FunctionExercise(
 max(0, position - layers.count('L') * (window - 1))
     global layers skipped
     ? Which token does a global layer reach?
-"G" in layers => 'G' > layers
+"G" in layers => False
     global layers taken for local ones
     ? Which token does a global layer reach?
 0 if 'G' in layers else position - len(layers) * (window - 1)

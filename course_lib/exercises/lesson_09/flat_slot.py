@@ -40,7 +40,7 @@ position
 block_table[position // block_size]
     the entry of the block table alone
     ? How many slots are in front of that block, and how many in front of the token within it?
-position % => block_size %
+position % block_size => 0
     the first slot of the token's block
     ? Where is the token within its block?
 position % block_size

@@ -54,7 +54,7 @@ position % (window + num_sinks)
 num_sinks + (position - num_sinks) % window => (position - num_sinks) % window
     a circle that begins at slot 0, over the sinks
     ? Which slots must never be overwritten?
-num_sinks: => position:
+position < num_sinks => False
     the rule of the circle for the sinks, too
     ? In which slot is token 0 if there are sinks?
 position

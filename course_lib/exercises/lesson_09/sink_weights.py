@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -13,11 +12,6 @@ def sink_weights(scores, sink_logits):
     sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)  # -> (h, q, 1)
     with_sink = torch.cat([scores, sinks], dim=-1).softmax(dim=-1)  # (h, q, k + 1)
     return with_sink[:, :, :-1]  # the sink's column is dropped
-
-
-def _joined(scores: Tensor, sink_logits: Tensor, first: bool = False) -> Tensor:
-    sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)
-    return torch.cat([sinks, scores] if first else [scores, sinks], -1).softmax(-1)
 
 
 EXERCISE = FunctionExercise(
@@ -57,7 +51,7 @@ scores.exp() / (scores.exp().sum(-1, keepdim=True) + sink_logits.exp()[:, None, 
 scores.softmax(-1)
     softmax without the sink: it is missing, or it cancels
     ? Where does the sink's logit enter the sum of the row, and does each row still sum to less than 1?
-_joined(scores, sink_logits, first=True)
+[scores, sinks] => [sinks, scores] && with_sink[:, :, :-1] => with_sink
     the sink's column kept: the first key of your result is the sink
     ? Which key does that column belong to?
 :, :, :-1 => :
@@ -66,13 +60,13 @@ _joined(scores, sink_logits, first=True)
 scores.exp() / (scores.exp().sum(-1, keepdim=True) + sink_logits[:, None, None])
     the logit itself in the denominator, without its exponential
     ? In softmax, what is done to a logit before the sum?
-_joined(scores, torch.zeros_like(sink_logits))[..., :-1]
+right(scores, torch.zeros_like(sink_logits))
     a sink of exp(0) = 1 in every head
     ? Where do you use `sink_logits`?
-scores.softmax(-1) - _joined(scores, sink_logits)[..., -1:]
+with_sink[:, :, :-1] => scores.softmax(-1) - with_sink[:, :, -1:]
     softmax without the sink, from which the sink's part is subtracted
     ? Should a sink take the same amount from each key, or a share?
-_joined(scores, sink_logits)[..., 1:]
+:-1 => 1:
     the first key's column dropped in place of the sink's
     ? Where did you put the sink's column, and which one does your slice leave out?
 """,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -13,11 +12,6 @@ def window_mask(num_tokens, window):  # -> bool (query, key), True = may attend
     # (query, key): how far the key is behind the query
     distance = position[:, None] - position
     return (distance >= 0) & (distance < window)
-
-
-def _distance(num_tokens: int) -> Tensor:
-    position = torch.arange(num_tokens)
-    return position[:, None] - position
 
 
 EXERCISE = FunctionExercise(
@@ -44,22 +38,22 @@ EXERCISE = FunctionExercise(
 distance < window => distance <= window
     a window one token too wide: window keys besides the query's own [window-off-by-one]
     ? Does the query's own token count as one of the window's keys?
-(_distance(num_tokens) >= 0) & (_distance(num_tokens) < window - 1)
+< window => < window - 1
     a window one token too narrow [window-off-by-one]
     ? With window=1, which key is left to a token?
 < window => < num_tokens
     the causal mask, without a window
     ? Which keys are too far away?
-_distance(num_tokens).abs() < window
+(distance >= 0) & (distance < window) => distance.abs() < window
     a window to both sides: later tokens are not hidden [no-causal-mask]
-(_distance(num_tokens) > 0) & (_distance(num_tokens) <= window)
+>= 0 => > 0 && < window => <= window
     a window that leaves out the query's own token [mask-off-by-one]
     ? May a token attend to itself?
 position[:, None] - position => position - position[:, None]
     the transposed mask [mask-transposed]
-~((_distance(num_tokens) >= 0) & (_distance(num_tokens) < window))
+~result
     the opposite mask, True where a key is hidden [mask-inverted]
-(_distance(num_tokens) >= 0) & (torch.arange(num_tokens)[:, None].div(window, rounding_mode='floor') == torch.arange(num_tokens) // window)
+distance < window => position[:, None] // window == position // window
     blocks side by side in place of a window that slides
     ? Which keys may the first token of your second block attend to?
 0 => 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -15,12 +14,6 @@ def window_with_sinks(query_len, key_len, window, num_sinks):
     position = torch.arange(query_len)[:, None] + key_len - query_len
     in_reach = (key > position - window) | (key < num_sinks)
     return in_reach & (key <= position)
-
-
-def _mask(query_len: int, key_len: int, window: int, num_sinks: int, shift: int | None = None) -> Tensor:
-    key = torch.arange(key_len)
-    position = torch.arange(query_len)[:, None] + (key_len - query_len if shift is None else shift)
-    return ((key > position - window) | (key < num_sinks)) & (key <= position)
 
 
 EXERCISE = FunctionExercise(
@@ -52,32 +45,32 @@ EXERCISE = FunctionExercise(
     axes="query key",
     own_dtype=True,
     wrong="""
-| (key => | (key_len
+(key > position - window) | (key < num_sinks) => key > position - window
     a mask without the sinks
     ? Which keys may every query see, however far away they are?
 - query_len => - key_len
     a mask aligned at the first key: query 0 is taken for token 0 [causal-top-left]
-(_mask(query_len, key_len, window, 0) | (torch.arange(key_len) < num_sinks)) & (torch.arange(key_len) <= torch.arange(query_len)[:, None])
+key <= position => key <= torch.arange(query_len)[:, None]
     a mask whose window is right, and whose causal part is aligned at the first key [causal-top-left]
 key > position - window => key >= position - window
     a window one token too wide [window-off-by-one]
     ? Does the query's own token count as one of the window's keys?
-_mask(query_len, key_len, window - 1, num_sinks)
+position - window => position - window + 1
     a window one token too narrow [window-off-by-one]
     ? With window=1 and no sinks, which key is left to a token?
-_mask(query_len, key_len, window, 0) | (torch.arange(key_len) < num_sinks)
+in_reach & (key <= position) => in_reach & ((key <= position) | (key < num_sinks))
     a mask in which sinks are visible before they were written [no-causal-mask]
     ? May token 0 see a sink at position 1?
-_mask(query_len, key_len, window, min(num_sinks, 1))
+< num_sinks => < min(num_sinks, 1)
     a mask with one sink, however many there should be
     ? Where do you use `num_sinks`?
-_mask(query_len, key_len, window - num_sinks, num_sinks)
+position - window => position - window + num_sinks
     a window made smaller by the sinks
     ? Do the sinks count as keys of the window, or are they additional?
-key > => key_len >
+(key > position - window) | (key < num_sinks) => key <= position
     the causal mask, without a window
     ? Which keys are hidden?
-~_mask(query_len, key_len, window, num_sinks)
+~result
     the opposite mask, True where a key is hidden [mask-inverted]
 """,
 )

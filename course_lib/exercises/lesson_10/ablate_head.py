@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -14,58 +11,6 @@ def ablate_head(contexts, w_o, head):
     kept[:, head] = 0.0
     merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
     return merged @ w_o.T
-
-
-def _output(contexts: Tensor, w_o: Tensor) -> Tensor:
-    return contexts.transpose(1, 2).flatten(2) @ w_o.T
-
-
-def _only(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    width = contexts.shape[-1]
-    return contexts[:, head] @ w_o[:, head * width : (head + 1) * width].T
-
-
-def _rows(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    width = contexts.shape[-1]
-    kept = w_o.clone()
-    kept[head * width : (head + 1) * width] = 0.0
-    return _output(contexts, kept)
-
-
-def _every_nth_column(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    kept = w_o.clone()
-    kept[:, head :: contexts.shape[1]] = 0.0
-    return _output(contexts, kept)
-
-
-def _replaced(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    kept = contexts.clone()
-    kept[:, head] = contexts.mean(1)
-    return _output(kept, w_o)
-
-
-def _scrambled(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    kept = contexts.clone()
-    kept[:, head] = 0.0
-    return kept.reshape(len(contexts), contexts.shape[2], -1) @ w_o.T
-
-
-def _removed(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    others = [one for number, one in enumerate(contexts.unbind(1)) if number != head]
-    merged = torch.cat(others, -1)
-    return merged @ w_o[:, : merged.shape[-1]].T
-
-
-def _filled(contexts: Tensor, w_o: Tensor, head: int, value: float) -> Tensor:
-    kept = contexts.clone()
-    kept[:, head] = value
-    return _output(kept, w_o)
-
-
-def _averaged(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    kept = contexts.clone()
-    kept[:, head] = kept[:, head].mean(1, keepdim=True)
-    return _output(kept, w_o)
 
 
 LAYER = {
@@ -101,34 +46,34 @@ EXERCISE = FunctionExercise(
     axes="batch token d_out",
     fixed="head",
     wrong="""
-kept[ => contexts[
+kept[:, head] = 0.0 => pass
     the output with all heads: nothing was taken away
     ? Where does the number of the head enter?
-_only(contexts, w_o, head)
+kept[:, head] = 0.0 => kept[:, :head] = kept[:, head + 1 :] = 0.0
     what the head gives to the output; it should be what is left without it
     ? Which heads are in your result?
-_rows(contexts, w_o, head)
+kept[:, head] = 0.0 => w_o = w_o.clone(); w_o[head * kept.shape[-1] : (head + 1) * kept.shape[-1]] = 0.0
     an output without some rows of `w_o`: a head owns columns
     ? Which axis of `w_o` meets the heads: the one of d_out, or the other one?
-_every_nth_column(contexts, w_o, head)
+kept[:, head] = 0.0 => w_o = w_o.clone(); w_o[:, head :: kept.shape[1]] = 0.0
     an output without columns of every head: those of one head stand side by side
     ? Which columns of `w_o` does head number `head` own, if head_dim is 3?
-kept[ => w_o[
+kept[:, head] = 0.0 => w_o = w_o.clone(); w_o[:, head] = 0.0
     an output without a single column: a head owns head_dim of them
     ? How many columns of `w_o` does a head own?
 right(contexts, w_o, (head + 1) % contexts.shape[1])
     the output without the next head
     ? From what number are the heads counted?
-_replaced(contexts, w_o, head)
+0.0 => contexts.mean(1)
     the output with the mean of all heads in the head's place
     ? How much of the head is still in that mean?
 result * contexts.shape[1] / (contexts.shape[1] - 1)
     an output that was made larger, as dropout does it: the other heads should give what they gave before
     ? By which number did you multiply at the end?
-_removed(contexts, w_o, head)
+kept[:, head] = 0.0 => kept = torch.cat([kept[:, :head], kept[:, head + 1 :]], 1) && w_o.T => w_o[:, : merged.shape[-1]].T
     an output whose head was removed, so that the heads behind it moved up to columns of other heads
     ? Which columns of `w_o` do the heads behind the removed one meet now?
-_scrambled(contexts, w_o, head)
+kept.transpose(1, 2).flatten(2) => kept.reshape(len(kept), kept.shape[2], -1)
     heads that are merged by a reshape alone [merge-without-transpose]
 right(contexts, w_o, (head - 1) % contexts.shape[1])
     the output without the head before
@@ -136,19 +81,19 @@ right(contexts, w_o, (head - 1) % contexts.shape[1])
 0.0 => 1.0
     an output in which the head's context was 1, not 0
     ? What does a context of 1 add to the output?
-_output(contexts * (torch.arange(contexts.shape[2]) != head)[:, None], w_o)
+[:, head] => [:, :, head : head + 1]
     an output without the head's tokens: the token of that number was taken away
     ? Which axis of `contexts` are the heads?
-_output(contexts * (torch.arange(len(contexts)) != head)[:, None, None, None], w_o)
+[:, head] => [head : head + 1]
     an output in which the sample of that number was taken away
     ? Which axis of `contexts` are the heads?
-_output(contexts * (torch.arange(contexts.shape[1]) < head)[:, None, None], w_o)
+[:, head] => [:, head:]
     the output without the head and all behind it
     ? How many heads should be left?
-_averaged(contexts, w_o, head)
+0.0 => kept[:, head].mean(1, keepdim=True)
     the output with the head's context averaged over the tokens, not taken away
     ? How much of the head is still in that mean?
-_output(contexts, w_o) - 2 * _only(contexts, w_o, head)
+= 0.0 => *= -1.0
     the output with the head's part subtracted twice
     ? Does a context of the opposite sign add nothing?
 """,

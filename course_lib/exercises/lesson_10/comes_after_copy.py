@@ -19,26 +19,6 @@ def comes_after_copy(tokens):
     return found.tril()
 
 
-def _equal(tokens: Tensor) -> Tensor:
-    return tokens[:, :, None] == tokens[:, None]
-
-
-def _before_copy(tokens: Tensor) -> Tensor:
-    found = _equal(tokens).roll(-1, 2)
-    found[:, :, -1] = False
-    return found.tril()
-
-
-def _latest(tokens: Tensor) -> Tensor:
-    found = comes_after_copy(tokens)
-    return found & (found.flip(-1).cumsum(-1).flip(-1) == 1)
-
-
-def _first(tokens: Tensor) -> Tensor:
-    found = comes_after_copy(tokens)
-    return found & (found.cumsum(-1) == 1)
-
-
 def repeated_tokens(rng: InputGenerator, batch: int, num_tokens: int, period: int) -> Tensor:
     """Draw a few different integers per sample and repeat them, (batch, token)."""
     rounds = torch.stack([torch.tensor(rng.sizes(period, 0, 25)) for _ in range(batch)])
@@ -77,13 +57,13 @@ EXERCISE = FunctionExercise(
     axes="batch query key",
     fixed="token",
     wrong="""
-_equal(tokens).tril(-1)
+token_before[:, None] => tokens[:, None] && .tril() => .tril(-1)
     a table that shows the copies themselves, not what comes after them
     ? Which token is the answer: the earlier copy, or its neighbour?
-_equal(tokens)
+token_before[:, None] => tokens[:, None] && found.tril() => found
     a table that shows all equal tokens, not what comes after an earlier copy
     ? Which token is the answer: the earlier copy, or its neighbour?
-_before_copy(tokens)
+F.pad(tokens[:, :-1], (1, 0), value=-1) => F.pad(tokens[:, 1:], (0, 1), value=-1)
     a table that shows the token before a copy
     ? For D R D R, what should the second D look at?
 found.tril() => found
@@ -92,7 +72,7 @@ found.tril() => found
 result.tril(-1)
     a table without the keys that are the query itself: after two equal tokens it is True there
     ? For the tokens A A, which key comes right after the first A?
-_equal(tokens).roll(1, 2).tril()
+F.pad(tokens[:, :-1], (1, 0), value=-1) => tokens.roll(1, 1)
     a table in which key 0 comes after the last token
     ? What does `roll` do with the last column? Which token stands before the first?
 -1) => 0)
@@ -101,10 +81,10 @@ _equal(tokens).roll(1, 2).tril()
 result.mT
     a table with queries and keys exchanged
     ? Is a row of your table one query or one key?
-_latest(tokens)
+result & (result.flip(-1).cumsum(-1).flip(-1) == 1)
     a table that shows only what comes after the latest copy
     ? How many earlier copies can a token have?
-_first(tokens)
+result & (result.cumsum(-1) == 1)
     a table that shows only what comes after the first copy
     ? How many earlier copies can a token have?
 """,

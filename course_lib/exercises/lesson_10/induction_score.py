@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
@@ -21,37 +20,6 @@ def induction_score(weights, tokens):
     has_copy = after_copy.any(dim=-1)  # (b, q)
     # (b, q, h) -> (query with a copy, h) -> (h)
     return found.transpose(1, 2)[has_copy].mean(dim=0)
-
-
-def _found(weights: Tensor, tokens: Tensor) -> Tensor:
-    return (weights * comes_after_copy(tokens)[:, None]).sum(-1)
-
-
-def _mean_over(found: Tensor, chosen: Tensor) -> Tensor:
-    return found.transpose(1, 2)[chosen].mean(0)
-
-
-def _on_copies(weights: Tensor, tokens: Tensor) -> Tensor:
-    copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)
-    return _mean_over((weights * copies[:, None]).sum(-1), copies.any(-1))
-
-
-def _largest(weights: Tensor, tokens: Tensor) -> Tensor:
-    after_copy = comes_after_copy(tokens)
-    return _mean_over((weights * after_copy[:, None]).amax(-1), after_copy.any(-1))
-
-
-def _each_weight(weights: Tensor, tokens: Tensor) -> Tensor:
-    return weights.movedim(1, -1)[comes_after_copy(tokens)].mean(0)
-
-
-def _samples_first(weights: Tensor, tokens: Tensor) -> Tensor:
-    has_copy = comes_after_copy(tokens).any(-1)
-    return (_found(weights, tokens).sum(-1) / has_copy.sum(-1, keepdim=True)).mean(0)
-
-
-def _sum(weights: Tensor, tokens: Tensor) -> Tensor:
-    return _found(weights, tokens).sum((0, 2))
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -89,25 +57,25 @@ EXERCISE = FunctionExercise(
     axes="head",
     fixed="query key token",
     wrong="""
-_found(weights, tokens).mean((0, 2))
+found.transpose(1, 2)[has_copy].mean(dim=0) => found.mean(dim=(0, 2))
     a mean over all queries, even those whose token has no earlier copy
     ? What can a query find that sees its token for the first time?
-_sum(weights, tokens)
+.mean => .sum
     the sum over the queries; the mean is asked for
     ? How large can your result become?
-_on_copies(weights, tokens)
+comes_after_copy(tokens) => (tokens[:, :, None] == tokens[:, None]).tril(-1)
     the weight on the copies themselves, not on what comes after them
     ? Which key holds the answer: the copy, or its neighbour?
-_largest(weights, tokens)
+.sum => .amax
     the largest marked weight of each query; with several copies they should be added up
     ? What if a token has two earlier copies?
-_each_weight(weights, tokens)
+weights.movedim(1, -1)[comes_after_copy(tokens)].mean(0)
     a mean over the marked keys, not over the queries
     ? What if a token has two earlier copies: are their weights added up?
-_samples_first(weights, tokens)
+found.transpose(1, 2)[has_copy].mean(dim=0) => (found.sum(-1) / has_copy.sum(-1, keepdim=True)).mean(0)
     a mean of the samples' means: a sample with few copies counts as much as one with many
     ? By which number do you divide, and how often?
-_found(weights, tokens).sum(-1) / comes_after_copy(tokens).any(-1).sum(-1, keepdim=True)
+found.transpose(1, 2)[has_copy].mean(dim=0) => found.sum(-1) / has_copy.sum(-1, keepdim=True)
     a score for each sample and head: the samples are still apart
     ? Which axes have to go?
 found.transpose(1, 2)[has_copy].mean(dim=0) => found.transpose(1, 2)[has_copy].mean()

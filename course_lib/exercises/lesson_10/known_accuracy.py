@@ -15,19 +15,6 @@ def known_accuracy(logits, tokens, known):
     return right[known[:, 1:]].float().mean()
 
 
-def _share(right: Tensor, chosen: Tensor) -> Tensor:
-    return right[chosen].double().mean()
-
-
-def _right(logits: Tensor, tokens: Tensor) -> Tensor:
-    return logits[:, :-1].argmax(-1) == tokens[:, 1:]
-
-
-def _by_sample(logits: Tensor, tokens: Tensor, known: Tensor) -> Tensor:
-    right, chosen = _right(logits, tokens), known[:, 1:]
-    return ((right & chosen).sum(1) / chosen.sum(1).double()).mean()
-
-
 def _often_right(logits: Tensor, tokens: Tensor) -> Tensor:
     following = torch.nn.functional.one_hot(tokens[:, 1:], logits.shape[2])
     return logits + 1.5 * torch.nn.functional.pad(following, (0, 0, 0, 1))
@@ -73,16 +60,16 @@ EXERCISE = FunctionExercise(
     own_dtype=True,
     extract=lambda result, *_: torch.as_tensor(result, dtype=torch.float64),
     wrong="""
-_share(logits.argmax(-1) == tokens, known)
+[:, :-1] => [:] && [:, 1:] => [:]
     a share in which position t has to name token t itself: its logits are about token t + 1
     ? Which position predicts token 5?
-_share(logits[:, 1:].argmax(-1) == tokens[:, :-1], known[:, 1:])
+tokens[:, 1:] => tokens[:, :-1] && logits[:, :-1] => logits[:, 1:]
     a share in which position t has to name token t - 1
     ? Which position predicts token 5?
-_share(_right(logits, tokens), known[:, :-1])
+known[:, 1:] => known[:, :-1]
     a share over the positions that are known, not over those whose next token is known
     ? Is `known[:, t]` about token t or about token t + 1?
-_right(logits, tokens).double().mean()
+right[known[:, 1:]] => right
     the share of all tokens, known or not
     ? Which tokens could be predicted?
 1 - result
@@ -91,13 +78,13 @@ _right(logits, tokens).double().mean()
 100 * result
     the share in percent
     ? How large can a share be?
-(_right(logits, tokens) & known[:, 1:]).sum()
+.float().mean => .sum
     how many are right; the share is asked for
     ? By what do you divide?
-(_right(logits, tokens) & known[:, 1:]).double().mean()
+right[known[:, 1:]] => (right & known[:, 1:])
     the right ones divided by the number of all tokens, known or not
     ? By what do you divide?
-_by_sample(logits, tokens, known)
+right[known[:, 1:]].float().mean() => ((right & known[:, 1:]).sum(1) / known[:, 1:].sum(1)).mean()
     a mean of the samples' shares: a sample with few known tokens counts as much as one with many
     ? How many tokens count, over all samples?
 """,

@@ -19,19 +19,6 @@ def mean_ablate(contexts, w_o, head):
     return merged @ w_o.T
 
 
-def output_with(contexts: Tensor, w_o: Tensor, head: int, found: Tensor | float) -> Tensor:
-    """Return a layer's output with something else in the place of one head's context."""
-    kept = contexts.clone()
-    kept[:, head] = found
-    return kept.transpose(1, 2).flatten(2) @ w_o.T
-
-
-def _scrambled(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
-    kept = contexts.clone()
-    kept[:, head] = contexts[:, head].mean(dim=(0, 1))
-    return kept.reshape(len(contexts), contexts.shape[2], -1) @ w_o.T
-
-
 def with_means(rng: InputGenerator, batch: int, num_heads: int, token: int, head_dim: int) -> Tensor:
     """Draw what heads found, with a mean other than 0."""
     return rng.normal(batch, num_heads, token, head_dim) + rng.normal(num_heads, 1, head_dim)
@@ -60,25 +47,25 @@ EXERCISE = FunctionExercise(
     arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
     axes="batch token d_out",
     wrong="""
-kept[ => contexts[
+kept[:, head] = contexts[:, head].mean(dim=(0, 1)) => pass
     the output with all heads: nothing was replaced
     ? Where does the number of the head enter?
-output_with(contexts, w_o, head, 0.0)
+contexts[:, head].mean(dim=(0, 1)) => 0.0
     the output with zeros in the head's place: that is zero ablation
     ? What does the head give on average?
 (0, 1) => 0
     the output with a mean over the samples only: each token still has a vector of its own
     ? Does your mean still know the place of a token?
-output_with(contexts, w_o, head, contexts[:, head].mean(1, keepdim=True))
+dim=(0, 1) => dim=1, keepdim=True
     the output with a mean over the tokens only: each sample still has a vector of its own
     ? Does your mean still know the sample?
 contexts[:, head].mean(dim=(0, 1)) => contexts[:, head].mean()
     the output with one number in the head's place: its mean over head_dim, too
     ? How many numbers has the mean of vectors?
-output_with(contexts, w_o, head, contexts.mean(1))
+contexts[:, head].mean(dim=(0, 1)) => contexts.mean(dim=1)
     the output with the mean of all heads in the head's place
     ? Over which axes is the mean taken?
-output_with(contexts, w_o, head, contexts.mean((0, 1, 2)))
+contexts[:, head].mean(dim=(0, 1)) => contexts.mean(dim=(0, 1, 2))
     the output with the mean of all heads, samples and tokens in the head's place
     ? Whose mean is it?
 contexts.mean((0, 2), keepdim=True).expand_as(contexts).transpose(1, 2).flatten(2) @ w_o.T
@@ -87,7 +74,7 @@ contexts.mean((0, 2), keepdim=True).expand_as(contexts).transpose(1, 2).flatten(
 right(contexts, w_o, (head + 1) % contexts.shape[1])
     the output with the next head's mean in its place
     ? From what number are the heads counted?
-_scrambled(contexts, w_o, head)
+kept.transpose(1, 2).flatten(2) => kept.reshape(len(kept), kept.shape[2], -1)
     heads that are merged by a reshape alone [merge-without-transpose]
 """,
 )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .ablate_head import LAYER
-from .mean_ablate import output_with, with_means  # noqa: F401  a wrong answer calls it
+from .mean_ablate import with_means
 
 
 def patch_head(contexts, others, w_o, head):
@@ -16,12 +14,6 @@ def patch_head(contexts, others, w_o, head):
     patched[:, head] = others[:, head]
     merged = patched.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
     return merged @ w_o.T
-
-
-def _scrambled(contexts: Tensor, others: Tensor, w_o: Tensor, head: int) -> Tensor:
-    patched = contexts.clone()
-    patched[:, head] = others[:, head]
-    return patched.reshape(len(contexts), contexts.shape[2], -1) @ w_o.T
 
 
 EXERCISE = FunctionExercise(
@@ -51,25 +43,25 @@ EXERCISE = FunctionExercise(
     },
     axes="batch token d_out",
     wrong="""
-patched[ => others[
+patched[:, head] = others[:, head] => pass
     the output of the first run: nothing was exchanged
     ? Where does `others` enter?
 patched. => others.
     the output of the other run: all heads were exchanged
     ? Which heads stay as they were?
-output_with(others, w_o, head, contexts[:, head])
+right(others, contexts, w_o, head)
     the other run with one head of the first: the two runs are exchanged
     ? Which run gives one head, and which gives the rest?
-output_with(contexts, w_o, head, contexts[:, head] + others[:, head])
+= others[:, head] => += others[:, head]
     the output with the head of both runs added
     ? What is left of the first run's head?
-output_with(contexts, w_o, head, (contexts[:, head] + others[:, head]) / 2)
+= others[:, head] => = (contexts[:, head] + others[:, head]) / 2
     the output with the mean of both runs in the head's place
     ? What is left of the first run's head?
-output_with(contexts, w_o, head, 0.0)
+others[:, head] => 0.0
     the output with zeros in the head's place: that is an ablation
     ? Where does `others` enter?
-output_with(contexts, w_o, head, others[:, head].mean((0, 1)))
+others[:, head] => others[:, head].mean(dim=(0, 1))
     the output with the other run's mean in the head's place
     ? Which token of the other run belongs to which token of this one?
 right(contexts, others, w_o, (head + 1) % contexts.shape[1])
@@ -78,7 +70,7 @@ right(contexts, others, w_o, (head + 1) % contexts.shape[1])
 others[:, head] @ w_o[:, head * contexts.shape[-1]:(head + 1) * contexts.shape[-1]].T
     what the exchanged head alone gives to the output
     ? What became of the other heads?
-_scrambled(contexts, others, w_o, head)
+patched.transpose(1, 2).flatten(2) => patched.reshape(len(patched), patched.shape[2], -1)
     heads that are merged by a reshape alone [merge-without-transpose]
 """,
 )

@@ -18,11 +18,6 @@ def _diagonal(weights: Tensor, offset: int) -> Tensor:
     return weights.diagonal(offset, 2, 3).mean(dim=(0, 2))
 
 
-def _how_often_largest(weights: Tensor) -> Tensor:
-    largest = weights[:, :, 1:].argmax(-1)
-    return (largest == torch.arange(largest.shape[-1])).double().mean(dim=(0, 2))
-
-
 def causal_weights(rng: InputGenerator, batch: int, head: int, token: int) -> Tensor:
     """Draw causal attention weights, (batch, head, query, key)."""
     keep = torch.ones(token, token, dtype=torch.bool).tril()
@@ -83,7 +78,7 @@ weights.diagonal(-1).mean(-1)
 weights.tril(-1).sum((0, 2, 3)) / (len(weights) * weights.shape[-1] * (weights.shape[-1] - 1) / 2)
     the mean of all weights below the main diagonal, not only of those next to it
     ? How many keys does each query have in your mean?
-_how_often_largest(weights)
+largest = weights[:, :, 1:].argmax(-1); return (largest == torch.arange(largest.shape[-1])).double().mean(dim=(0, 2))
     how often the token before gets the largest weight, not how large its weight is
     ? Is a weight of 0.9 worth more than one of 0.5?
 weights.diagonal(-1, 2, 3).amax(-1).mean(0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .previous_token_score import causal_weights
@@ -13,14 +10,6 @@ from .previous_token_score import causal_weights
 def weight_before_by_place(weights):  # (batch, head, query, key) -> (head, query - 1)
     before = weights.diagonal(-1, dim1=2, dim2=3)  # (b, h, q, k) -> (b, h, q - 1)
     return before.mean(dim=0)
-
-
-def _diagonal(weights: Tensor, offset: int) -> Tensor:
-    return weights.diagonal(offset, 2, 3)
-
-
-def _with_first_query(weights: Tensor) -> Tensor:
-    return torch.nn.functional.pad(_diagonal(weights, -1).mean(0), (1, 0))
 
 
 EXERCISE = FunctionExercise(
@@ -42,7 +31,7 @@ EXERCISE = FunctionExercise(
     axes="head query-1",
     fixed="query key",
     wrong="""
-_diagonal(weights, -1).mean((0, 2))
+dim=0 => dim=(0, 2)
     the mean over all places: one score per head
     ? Which axis has to go: the samples, or the places, too?
 0 => 1
@@ -60,13 +49,13 @@ before.mean => before.sum
 -1 => 0
     the mean weight on the token itself
     ? Which key does query 1 look at, if it looks back by one?
-_diagonal(weights, 0).mean(0)[:, 1:]
+-1 => 0 && before.mean => before[:, :, 1:].mean
     the mean weight on the token itself, without the first query's
     ? Which key does query 1 look at, if it looks back by one?
 -1 => 1
     the mean weight on the token after, which is hidden
     ? Which index is the query's?
-_with_first_query(weights)
+F.pad(result, (1, 0))
     a table that has a column of zeros for query 0: it has no token before it
     ? How many queries have a token before them?
 result.T

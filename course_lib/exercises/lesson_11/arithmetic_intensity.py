@@ -19,10 +19,6 @@ def arithmetic_intensity(
     return operations / (numbers * bytes_per_number)
 
 
-def _numbers(q: int, k: int, h: int, g: int, d: int) -> int:
-    return 2 * h * q * d + 2 * g * k * d
-
-
 EXERCISE = FunctionExercise(
     arithmetic_intensity,
     title="Operations per byte",
@@ -71,13 +67,13 @@ num_kv_heads * => num_heads *
 num_heads * query_len + num_kv_heads * key_len => num_kv_heads * key_len
     the number without the bytes of queries and context
     ? What comes in besides the keys and values, and what goes out?
-4 * num_heads * query_len * key_len * head_dim / ((_numbers(query_len, key_len, num_heads, num_kv_heads, head_dim) - num_heads * query_len * head_dim) * bytes_per_number)
+(num_heads * query_len + => (num_heads * query_len / 2 +
     the number without the bytes of the context
     ? What is written at the end?
-4 * num_heads * query_len * key_len * head_dim / ((_numbers(query_len, key_len, num_heads, num_kv_heads, head_dim) - num_kv_heads * key_len * head_dim) * bytes_per_number)
+num_kv_heads * key_len) => num_kv_heads * key_len / 2)
     the number with the keys and without the values
     ? Which two tensors are read from the cache?
-4 * num_heads * query_len * key_len * head_dim / ((_numbers(query_len, key_len, num_heads, num_kv_heads, head_dim) + 4 * num_heads * query_len * key_len) * bytes_per_number)
+(numbers * => ((numbers + 4 * num_heads * query_len * key_len) *
     the number for a form that also writes and reads scores and weights; nothing but inputs and output counts
     ? Which tensors does the task count?
 operations / (numbers * bytes_per_number) => numbers * bytes_per_number / operations

@@ -106,7 +106,7 @@ scores.masked_fill(~keep, -torch.inf) => scores.masked_fill(~keep, 0.0)
 (wrong_blocks.filled_with(-1000.0, queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
     attention in which hidden scores are -1000, which is more than a score of -6000
     ? Which weight does a hidden key get, and which score makes it 0?
-first: => len:
+start == first => False
     attention in which blocks are hidden, and no single score within a block
     ? In the block on the diagonal, what does the first query see?
 0.5 => 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
@@ -16,14 +15,6 @@ def causal_blocks(num_tokens, query_block, key_block):
     last_query = first_query + query_block - 1  # beyond the last token at most
     first_key = torch.arange(0, num_tokens, key_block)
     return first_key <= last_query[:, None]
-
-
-def _starts(num_tokens: int, block: int) -> Tensor:
-    return torch.arange(0, num_tokens, block)
-
-
-def _triangle(n: int, q: int, k: int) -> Tensor:
-    return torch.ones(len(_starts(n, q)), len(_starts(n, k)), dtype=torch.bool).tril()
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -57,19 +48,19 @@ EXERCISE = FunctionExercise(
     least={"num_tokens": 1, "query_block": 1, "key_block": 1},
     axes="query_block key_block",
     wrong="""
-_triangle(num_tokens, query_block, key_block)
+torch.ones_like(result).tril()
     the blocks on and below the diagonal of the table: that holds only if both blocks are equally long
     ? With blocks of 4 queries and 2 keys, which key blocks may query 3 attend to?
-_starts(num_tokens, key_block) + key_block - 1 <= _starts(num_tokens, query_block)[:, None]
+first_key <= last_query[ => first_key + key_block - 1 <= first_query[
     the blocks in which every query may attend to every key
     ? May a block be skipped in which one of the queries may attend to one of the keys?
 last_query[ => first_query[
     the blocks whose first query may attend to their first key
     ? Which query of a block sees the most?
-(_starts(num_tokens, key_block) + key_block - 1).clamp(max=num_tokens - 1) <= _starts(num_tokens, query_block)[:, None]
+first_key <= last_query[ => (first_key + key_block - 1).clamp(max=num_tokens - 1) <= first_query[
     the blocks in which nothing is hidden; those in which something is visible are asked for
     ? Can a block be skipped if one of its scores is needed?
-(_starts(num_tokens, key_block) + key_block - 1).clamp(max=num_tokens - 1) <= (_starts(num_tokens, query_block) + query_block - 1)[:, None]
+first_key <= => (first_key + key_block - 1).clamp(max=num_tokens - 1) <=
     the blocks whose last query may attend to their last key
     ? Which key of a block is seen by the most queries?
 ~result

@@ -14,10 +14,6 @@ def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):
     return operations / (numbers * bytes_per_number)
 
 
-def _intensity(t: int, h: int, d: int, size: int, operations: float = 4, pairs: float = 4, inputs: float = 4) -> float:
-    return operations * h * t * t * d / (size * (inputs * h * t * d + pairs * h * t * t))
-
-
 EXERCISE = FunctionExercise(
     explicit_intensity,
     title="What writing the scores costs",
@@ -46,10 +42,10 @@ EXERCISE = FunctionExercise(
 += 4 => += 0
     the number of the fused form, without scores and weights
     ? What does the explicit form write between its products?
-_intensity(num_tokens, num_heads, head_dim, bytes_per_number, pairs=2)
++= 4 => += 2
     the number with two passes of tables like the scores; scores and weights are each written and read
     ? How often does each score pass between memory and processor?
-_intensity(num_tokens, num_heads, head_dim, bytes_per_number, operations=2)
+operations = 4 => operations = 2
     the number for multiplications alone: an addition is an operation, too
     ? How many operations does one term of a dot product take?
 numbers * bytes_per_number => numbers

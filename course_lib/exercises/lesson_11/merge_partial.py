@@ -17,35 +17,6 @@ def merge_partial(out_a, lse_a, out_b, lse_b):
     return share_a[:, None] * out_a + share_b[:, None] * out_b, lse
 
 
-def _merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    return share[:, None] * a + (1 - share)[:, None] * b, torch.logaddexp(lse_a, lse_b)
-
-
-def _exp_shares(lse_a: Tensor, lse_b: Tensor) -> Tensor:
-    return lse_a.exp() / (lse_a.exp() + lse_b.exp())
-
-
-def _unguarded(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:
-    merged = _merge(a, lse_a, b, lse_b, _exp_shares(lse_a, lse_b))[0]
-    return merged, (lse_a.exp() + lse_b.exp()).log()
-
-
-def _one_largest(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:
-    largest = torch.maximum(lse_a.max(), lse_b.max())
-    sum_a, sum_b = (lse_a - largest).exp(), (lse_b - largest).exp()
-    return _merge(a, lse_a, b, lse_b, sum_a / (sum_a + sum_b))[0], largest + (sum_a + sum_b).log()
-
-
-def _summed(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:
-    return a + b, torch.logaddexp(lse_a, lse_b)
-
-
-def _undivided(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> tuple[Tensor, Tensor]:
-    largest = torch.maximum(lse_a, lse_b)
-    merged = (lse_a - largest).exp()[:, None] * a + (lse_b - largest).exp()[:, None] * b
-    return merged, torch.logaddexp(lse_a, lse_b)
-
-
 def _partial(rng: InputGenerator, queries: int, keys: int, width: int, offset: float) -> tuple[Tensor, Tensor]:
     scores = rng.normal(queries, keys, std=1.5) + offset
     return scores.softmax(-1) @ rng.normal(keys, width), scores.logsumexp(-1)
@@ -92,28 +63,28 @@ EXERCISE = FunctionExercise(
     axes="output lse",
     gradients=("out_a", "lse_a", "out_b", "lse_b"),
     wrong="""
-_merge(out_a, lse_a, out_b, lse_b, torch.full_like(lse_a, 0.5))
+share_a[:, None] * out_a + share_b[:, None] * out_b => (out_a + out_b) / 2
     the mean of the two outputs: one part may hold much more of the softmax
     ? How much should a part count whose scores are all very low?
-_summed(out_a, lse_a, out_b, lse_b)
+share_a[:, None] * out_a + share_b[:, None] * out_b => out_a + out_b
     the sum of the two outputs
     ? Do the weights of all keys together sum to 1?
-_merge(out_a, lse_a, out_b, lse_b, lse_a / (lse_a + lse_b))
+(lse_a - lse).exp(), (lse_b - lse).exp() => lse_a / (lse_a + lse_b), lse_b / (lse_a + lse_b)
     outputs weighted by the lse itself, not by exp of it
     ? Of what is lse the logarithm?
-_merge(out_b, lse_a, out_a, lse_b, torch.sigmoid(lse_a - lse_b))
+right(out_b, lse_a, out_a, lse_b)
     a merge with the two shares exchanged
     ? Which output does the share of part a multiply?
-_unguarded(out_a, lse_a, out_b, lse_b)
+torch.logaddexp(lse_a, lse_b) => (lse_a.exp() + lse_b.exp()).log() && (lse_a - lse).exp(), (lse_b - lse).exp() => lse_a.exp() / lse.exp(), lse_b.exp() / lse.exp()
     a merge without a guard against large scores: exp(2000) is infinite
     ? Shares don't change if both lse get smaller by the same number. Which number?
-_one_largest(out_a, lse_a, out_b, lse_b)
+largest = torch.maximum(lse_a.max(), lse_b.max()); a, b = (lse_a - largest).exp(), (lse_b - largest).exp(); return (a / (a + b))[:, None] * out_a + (b / (a + b))[:, None] * out_b, largest + (a + b).log()
     a merge that takes the largest lse of all queries from every one: for the others, both sums become 0
     ? Of which queries should the largest be taken: all of them, or each its own?
-_merge(out_a, lse_a, out_b, lse_b, torch.sigmoid(lse_a - lse_b).mean().expand_as(lse_a))
+(lse_a - lse).exp(), (lse_b - lse).exp() => (lse_a - lse).exp().mean().expand_as(lse), (lse_b - lse).exp().mean().expand_as(lse)
     a merge with one share for all queries: the mean of their shares
     ? Does every query find the same share of its softmax in part a?
-_merge(out_a, lse_a, out_b, lse_b, torch.sigmoid(lse_a.exp() - lse_b.exp()))
+(lse_a - lse).exp(), (lse_b - lse).exp() => torch.stack([lse_a.exp(), lse_b.exp()]).softmax(0)
     a merge whose shares are the softmax of exp(lse): the exponential was taken twice
     ? What does softmax do with its input first?
 (lse_b => (lse
@@ -125,7 +96,7 @@ _merge(out_a, lse_a, out_b, lse_b, torch.sigmoid(lse_a.exp() - lse_b.exp()))
 result[::-1]
     the right values in the wrong order: the output comes first
     ? Which of the two should come first?
-_undivided(out_a, lse_a, out_b, lse_b)
+(lse_a - lse).exp(), (lse_b - lse).exp() => (lse_a - torch.maximum(lse_a, lse_b)).exp(), (lse_b - torch.maximum(lse_a, lse_b)).exp()
     a merge whose shares don't sum to 1
     ? What must both parts be divided by?
 (result[0], lse_a + lse_b)
@@ -140,7 +111,7 @@ _undivided(out_a, lse_a, out_b, lse_b)
 result[0]
     the right output alone; its lse is asked for, too
     ? What would a third part need to be merged?
-_merge(out_a, lse_a, out_b, lse_b, (lse_a > lse_b).to(out_a.dtype))
+share_a[:, None] * out_a + share_b[:, None] * out_b => torch.where((lse_a > lse_b)[:, None], out_a, out_b)
     the output of the part with the larger lse alone
     ? How much does a part count that holds a third of the softmax?
 (lse_a.softmax(0)[:, None] * out_a + lse_b.softmax(0)[:, None] * out_b, torch.logaddexp(lse_a, lse_b))

@@ -32,53 +32,9 @@ def _step(state: tuple[Tensor, ...], scores: Tensor, values: Tensor, shrinks: st
     return new, total + weights.sum(-1), context + weights @ values
 
 
-def _unguarded(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    return torch.maximum(m, s.amax(-1)), t + s.exp().sum(-1), c + s.exp() @ v
-
-
-def _own_largest(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    new, weights = torch.maximum(m, s.amax(-1)), (s - s.amax(-1, keepdim=True)).exp()
-    shrink = (m - new).exp()
-    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
-
-
-def _forgets_largest(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    new = s.amax(-1)
-    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
-    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
-
-
-def _divided(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    largest, total, context = _step((m, t, c), s, v)
-    return largest, total, context / total[:, None]
-
-
-def _softmaxed(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    new = torch.maximum(m, s.amax(-1))
-    shrink, weights = (m - new).exp(), s.softmax(-1)
-    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
-
-
 def _start(queries: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
     none = torch.zeros(queries, dtype=torch.float64)
     return none - torch.inf, none, torch.zeros(queries, width, dtype=torch.float64)
-
-
-def _with_largest(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor, new: Tensor) -> tuple[Tensor, ...]:
-    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
-    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
-
-
-def _shrinks_all(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    new = torch.maximum(m, s.amax(-1))
-    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
-    return new, (t + weights.sum(-1)) * shrink, (c + weights @ v) * shrink[:, None]
-
-
-def _shrinks_new(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
-    new = torch.maximum(m, s.amax(-1))
-    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
-    return new, t + weights.sum(-1) * shrink, c + weights @ v * shrink[:, None]
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -136,37 +92,37 @@ total * shrink => total
 largest - new_largest => new_largest - largest
     a step that makes the old sums larger instead of smaller
     ? Is the new largest score above or below the old one?
-_forgets_largest(largest, total, context, scores, values)
+torch.maximum(largest, scores.amax(dim=-1)) => scores.amax(dim=-1)
     a step that forgets the old largest score, even if it was larger
     ? What is the largest score of all blocks so far?
-_own_largest(largest, total, context, scores, values)
+(scores - new_largest[:, None]) => (scores - scores.amax(dim=-1, keepdim=True))
     a step that compares this block's scores with this block's largest score only
     ? Which largest score do the new weights refer to? And the old ones?
-_unguarded(largest, total, context, scores, values)
+(largest - new_largest) => (0 * total) && (scores - new_largest[:, None]) => scores
     a step that never subtracts the largest score: exp(1000) is infinite
     ? What does exp get to see if all scores are about 1000?
-_divided(largest, total, context, scores, values)
+(*result[:2], result[2] / result[1][:, None])
     a step that divides by the total already
     ? When is the sum over all keys known?
-_softmaxed(largest, total, context, scores, values)
+(scores - new_largest[:, None]).exp() => scores.softmax(dim=-1)
     a step that takes softmax of the block alone
     ? What does a block's softmax know about the other blocks?
-_with_largest(largest, total, context, scores, values, torch.maximum(largest.max(), scores.max()).expand_as(largest))
+torch.maximum(largest, scores.amax(dim=-1)) => torch.maximum(largest.max(), scores.max()).expand_as(largest)
     a step with one largest score for all queries
     ? Over which axis is the largest score sought? Each query has its own.
-_with_largest(largest, total, context, scores, values, torch.minimum(largest, scores.amax(-1)))
+torch.maximum => torch.minimum
     a step that keeps the smaller of the two largest scores
     ? What is the largest score of all keys so far?
 torch.maximum(largest, scores.amax(dim=-1)) => largest
     a step that keeps the old largest score, even if a larger one came
     ? What is the largest score of all keys so far?
-_step((torch.maximum(largest, scores.amax(-1)), 0 * total, 0 * context), scores, values)
+total * => 0.0 * && context * => 0.0 *
     a step that forgets what came before: its total and context are those of this block alone
     ? What becomes of the old total and the old context?
 new_largest, => largest,
     a step that gives back the old largest score beside the right sums
     ? Which largest score do the new sums refer to?
-_shrinks_all(largest, total, context, scores, values)
+total * shrink + weights.sum(dim=-1) => (total + weights.sum(dim=-1)) * shrink && context * shrink[:, None] + weights @ values => (context + weights @ values) * shrink[:, None]
     a step that makes the new weights smaller as well; only the old sums refer to another largest score
     ? To which largest score do the new weights refer already?
 (largest - new_largest).exp() => largest - new_largest
@@ -175,10 +131,10 @@ _shrinks_all(largest, total, context, scores, values)
 weights.sum => weights.mean
     a step whose total takes the mean of the new weights, not their sum
     ? What is the total a sum of?
-_shrinks_new(largest, total, context, scores, values)
+total * shrink + weights.sum(dim=-1) => total + weights.sum(dim=-1) * shrink && context * shrink[:, None] + weights @ values => context + weights @ values * shrink[:, None]
     a step that makes the new weights smaller instead of the old sums
     ? Which of the sums refers to the old largest score?
-tuple((_step((largest, total, context), scores, values)[at] for at in (1, 0, 2)))
+(result[1], result[0], result[2])
     a step that gives back the total first; the largest score comes first
     ? In which order are the three given back?
 """,

@@ -12,10 +12,6 @@ def tiles_skipped(num_tokens, size):  # two ints -> int
     return side * (side - 1) // 2  # those above the diagonal
 
 
-def _side(num_tokens: int, size: int) -> int:
-    return -(-num_tokens // size)
-
-
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for size, side in rng.size_rows(4, 2, 3, 12):
@@ -43,7 +39,7 @@ EXERCISE = FunctionExercise(
 1 => -1
     the tiles that are computed, not those that are skipped
     ? On which side of the diagonal are the hidden scores?
-_side(num_tokens, size) ** 2 / 2
+side * (side - 1) // 2 => side**2 / 2
     half of all tiles: those on the diagonal are needed
     ? Does a tile on the diagonal hold a visible score?
 1 => 0
@@ -58,7 +54,7 @@ num_tokens // size * (num_tokens // size - 1) // 2
 2 => 1
     the number of all tiles that are not on the diagonal
     ? Are the tiles below the diagonal hidden?
-_side(num_tokens, size) ** 2
+side * (side - 1) // 2 => side**2
     the number of all tiles
     ? Which of them hide everything?
 """,

@@ -17,18 +17,6 @@ def cache_probe(code, x, size):
     return (torch.cat(pieces, dim=1) - code(x, {})).abs().max()
 
 
-def _difference(code, x, size, shared=True):
-    cache = {}
-    pieces = [code(piece, cache if shared else {}) for piece in x.split(size, dim=1)]
-    return torch.cat(pieces, dim=1) - code(x, {})
-
-
-def _used_twice(code, x, size):
-    cache = {}
-    pieces = [code(piece, cache) for piece in x.split(size, dim=1)]
-    return torch.cat(pieces, dim=1) - code(x, cache)
-
-
 def _as_number(result: object, *_: object) -> object:
     return result.item() if isinstance(result, torch.Tensor) and result.dim() == 0 else result
 
@@ -91,31 +79,31 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     extract=_as_number,
     wrong="""
-_difference(code, x, size, shared=False).abs().max()
+code(piece, cache) => code(piece, {})
     the difference if each piece begins with an empty cache
     ? In which line is the cache made, and how often does that line run?
-_used_twice(code, x, size).abs().max()
+code(x, {}) => code(x, cache)
     the difference if the run at once begins with the cache that the pieces have filled
     ? What is in the cache after the last piece?
-_difference(code, x, size).max()
+.abs().max() => .max()
     the difference with its sign: an output that is too small is overlooked
     ? What is the largest of -5 and 1, and which of them is further off?
-_difference(code, x, size).abs().mean()
+.max() => .mean()
     the mean difference instead of the largest
     ? What does a mean make of one large difference among many zeros?
-_difference(code, x, size)[:, -1].abs().max()
+.abs() => [:, -1].abs()
     the difference of the last token alone
     ? Which tokens of the output does it compare?
-_difference(code, x, 1).abs().max()
+right(code, x, 1)
     the difference for pieces of one token, whatever `size` is
     ? Where does your code use `size`?
-_difference(code, x, size)[0].abs().max()
+.abs() => [0].abs()
     the difference of the first sample alone
     ? Which axis holds the samples?
-_difference(code, x, -(-x.shape[1] // size)).abs().max()
+right(code, x, -(-x.shape[1] // size))
     the difference for `size` pieces, not for pieces of `size` tokens
     ? What does the number in `chunk` count, and what the one in `split`?
-_difference(code, x[:, :x.shape[1] // size * size], size).abs().max()
+right(code, x[:, : x.shape[1] // size * size], size)
     the difference without the last piece, which is shorter
     ? Which tokens are left over if `size` does not divide their number?
 """,

@@ -20,19 +20,6 @@ def future_probe(code, x, token):
     return not torch.allclose(code(changed)[:, :token], code(x)[:, :token])
 
 
-def _same(code, x, token, part=slice(None), outputs=slice(None)):
-    """Return whether some outputs of some samples stay where they are when a token changes."""
-    changed = x.clone()
-    changed[:, token] += 1.0
-    return torch.allclose(code(changed)[part, outputs], code(x)[part, outputs])
-
-
-def _rises(code, x, token):
-    changed = x.clone()
-    changed[:, token] += 1.0
-    return bool((code(changed) - code(x))[:, :token].max() > 1e-9)
-
-
 def _as_bool(result: object, *_: object) -> object:
     return result.item() if isinstance(result, Tensor) and result.dim() == 0 else result
 
@@ -90,28 +77,22 @@ EXERCISE = FunctionExercise(
 [:, :token] => [:, : token + 1]
     a probe that watches the changed token's own output, too: that one may move
     ? Where does your slice end?
-[:, :token] => [:, token:]
-    a probe that watches the outputs from the changed token on: those may move
-    ? Which outputs must not notice the change?
-[:, :token] => [:]
-    a probe that watches all outputs
-    ? May the output of the changed token move?
-_same(code, x, token, outputs=slice(token))
+not result
     a probe that says yes where nothing moved, and no where something did
     ? What does `torch.allclose` return if nothing moved?
-not _same(code, x, token, outputs=slice(token - 1, token))
+[:, :token] => [:, token - 1 : token]
     a probe that watches the token just before the changed one only
     ? Which tokens come before token 3?
-not _same(code, x, token, slice(1), slice(token))
+[:, :token] => [:1, :token]
     a probe that watches the first sample only
     ? Which axis holds the samples?
-not _same(code, x, -1, outputs=slice(token))
+[:, token] += => [:, -1] +=
     a probe that changes the last token, whichever it is told
     ? Where does your code use `token`?
-not _same(code, x, token, outputs=slice(token + 1, None))
+[:, :token] => [:, token + 1 :]
     a probe that watches the outputs behind the changed token: those may move
     ? Which outputs must not notice the change?
-_rises(code, x, token)
+not torch.allclose(code(changed)[:, :token], code(x)[:, :token]) => bool((code(changed) - code(x))[:, :token].max() > 1e-9)
     a probe that overlooks outputs that move down
     ? How large is a difference of -5 without its sign?
 """,

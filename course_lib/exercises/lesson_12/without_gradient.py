@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
-
 from course_lib.exercises.answering.from_source import FromSource
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
@@ -15,15 +13,6 @@ def without_gradient(module, x, token):
     module(x)[:, token].square().sum().backward()
     parameters = module.named_parameters()
     return [name for name, one in parameters if one.grad is None or not one.grad.any()]
-
-
-def _gradients(module: nn.Module, x: Tensor, token: int | slice) -> dict[str, Tensor | None]:
-    module(x)[:, token].square().sum().backward()
-    return {name: parameter.grad for name, parameter in module.named_parameters()}
-
-
-def _without(module: nn.Module, x: Tensor, token: int | slice) -> tuple[str, ...]:
-    return tuple(name for name, grad in _gradients(module, x, token).items() if grad is None or not grad.any())
 
 
 def _as_names(result: object, *_: object) -> object:
@@ -111,10 +100,10 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     wrong="""
-[name for name, grad in _gradients(module, x, token).items() if grad is not None and grad.any()]
+one.grad is None or not one.grad.any() => one.grad is not None and one.grad.any()
     the parameters that do get a gradient
     ? Which of the two lists is the suspicious one?
-[name for name, grad in _gradients(module, x, token).items() if grad is None]
+one.grad is None or not one.grad.any() => one.grad is None
     the parameters whose gradient is None: one that is all zeros teaches nothing, either
     ? What does a gradient of zeros change?
 one.grad.any => one.grad.all
@@ -123,25 +112,25 @@ one.grad.any => one.grad.all
 []
     no parameter at all, whatever the module does
     ? Was `backward` called on its output?
-if one => if x
+one.grad is None or not one.grad.any() => True
     all parameters
     ? Was `backward` called before you looked?
-[name.removesuffix('.weight') for name in _without(module, x, token)]
+[name for => [name.removesuffix('.weight') for
     the names of the submodules, not of the parameters
     ? What does `named_parameters` call them?
-[name for name, grad in _gradients(module, x, token).items() if grad is not None and (not grad.any())]
+one.grad is None or => one.grad is not None and
     the parameters whose gradient is there and all zeros; None is no gradient, either
     ? What is `parameter.grad` where nothing arrived?
-len(_without(module, x, token))
+len(result)
     how many there are, not which
     ? What is asked for?
 :, token => :
     the parameters that the outputs of all tokens together send no gradient to
     ? Where does your code use `token`?
-_without(module, x, slice(None, token + 1))
+[:, token] => [:, : token + 1]
     the parameters that the outputs of all tokens up to this one send no gradient to
     ? How many tokens does `[:, :token + 1]` select?
-_without(module, x, slice(token, None))
+[:, token] => [:, token:]
     the parameters that the outputs of this and all later tokens send no gradient to
     ? How many tokens does `[:, token:]` select?
 """,

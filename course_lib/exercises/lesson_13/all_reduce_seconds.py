@@ -11,10 +11,6 @@ def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):
     return steps * (num_bytes / num_devices / bytes_per_second + latency)
 
 
-def _seconds(num_bytes: float, steps: float, speed: float, latency: float) -> float:
-    return steps * (num_bytes / speed + latency)
-
-
 EXERCISE = FunctionExercise(
     all_reduce_seconds,
     title="How long an all-reduce takes",
@@ -48,16 +44,16 @@ num_bytes / num_devices => num_bytes
 1 => 0
     the time with 2 * num_devices steps
     ? How many steps does a single device need?
-_seconds(num_bytes / num_devices, 2 * (num_devices - 1), bytes_per_second, 0) + latency
+steps * (num_bytes / num_devices / bytes_per_second + latency) => steps * num_bytes / num_devices / bytes_per_second + latency
     the time with a single latency: every step waits for one
     ? In how many steps does a device wait for its neighbour?
-_seconds(num_bytes / num_devices, 2 * (num_devices - 1), bytes_per_second, 0)
++ latency => + 0
     the time without any latency
     ? What does a step cost if the piece is a single byte?
-num_bytes / => latency /
+num_bytes / num_devices / bytes_per_second + latency => latency
     the latency of all steps without the bytes
     ? Does a large tensor take no longer than a small one?
-_seconds(num_bytes / num_devices, 1, bytes_per_second, latency)
+2 * (num_devices - 1) => 1
     the time of a single step
     ? How many steps are there?
 """,

@@ -82,16 +82,16 @@ EXERCISE = FunctionExercise(
 num_kv_heads) => n)
     the choice for a cache that is cut even where the kv heads have run out
     ? Into how many parts can a cache of two kv heads be cut, if heads are dealt out whole?
-n, => ring_ms,
+weights_ms / n + cache_ms / min(n, num_kv_heads) => weights_ms / n
     the choice without the cache, or with one that is not cut
     ? What does a device read of the cache?
-n + => ring_ms +
+weights_ms / n + cache_ms => cache_ms
     the choice without the weights
     ? What else does a step read?
-_ring_too_long(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees)
+(n - 1) => (n if n > 1 else 0)
     the choice for a step in which n devices cost n times `ring_ms`, not n - 1 times
     ? How often is `ring_ms` added with two devices?
-min(degrees, key=step) => min(degrees)
+key=step => key=lambda n: n * step(n)
     the choice for the smallest time over all devices together
     ? For which time does somebody wait who reads the text?
 n - 1 => 1
@@ -103,7 +103,7 @@ return min => return max
 degrees.index(result)
     the index of the best number of devices, not the number itself
     ? What does `degrees` hold at this index?
-min((_step(weights_ms, cache_ms, num_kv_heads, ring_ms, n) for n in degrees))
+min(degrees, key=step) => min(map(step, degrees))
     the time of the best number of devices, not the number itself
     ? Which number of devices has this time?
 """,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -15,14 +14,6 @@ def biases_of_device(q_bias, out_bias, device, num_devices):
     part = q_bias[device * rows : (device + 1) * rows]
     # added once, not num_devices times
     return part, out_bias if device == 0 else torch.zeros_like(out_bias)
-
-
-def _right_query(q: Tensor, device: int, devices: int) -> Tensor:
-    return q.chunk(devices)[device]
-
-
-def _right_out(out: Tensor, device: int) -> Tensor:
-    return out * (device == 0)
 
 
 EXERCISE = FunctionExercise(
@@ -56,13 +47,13 @@ EXERCISE = FunctionExercise(
 device == 0 => device >= 0
     the bias of the output on every device: the sum contains it as often as there are devices
     ? What is the sum of the outputs of two devices, if each adds the bias?
-(_right_query(q_bias, device, num_devices), out_bias / num_devices)
+out_bias if device == 0 else torch.zeros_like(out_bias) => out_bias / num_devices
     the bias of the output divided by the number of devices. The sum is right; device 0 should add all of it
     ? Which device adds the output's bias, by agreement?
-(_right_query(q_bias, device, num_devices), out_bias * (device == num_devices - 1))
+device == 0 => device == num_devices - 1
     the bias of the output on the last device; device 0 should add it
     ? Which device adds the output's bias, by agreement?
-(_right_query(q_bias, device, num_devices), out_bias.chunk(num_devices)[device])
+(result[0], out_bias.chunk(num_devices)[device])
     the bias of the output cut into parts: every device's output is d_out wide
     ? How wide is the output of one device?
 0 => -1
@@ -71,13 +62,13 @@ device == 0 => device >= 0
 part, => q_bias,
     the whole bias of the queries: a device has the queries of its own heads only
     ? How many numbers has a query row on this device?
-(q_bias.chunk(num_devices)[0], _right_out(out_bias, device))
+device * rows : (device + 1) * rows => :rows
     the bias of the queries for device 0, on every device
     ? Where does `device` enter?
-(q_bias[device::num_devices], _right_out(out_bias, device))
+device * rows : (device + 1) * rows => device::num_devices
     every num_devices-th element of the queries' bias: that takes every head apart
     ? Which elements belong to head 0?
-(_right_query(q_bias, device, num_devices) * (device == 0), _right_out(out_bias, device))
+part, => part * (device == 0),
     the bias of the queries on device 0 only, as if the queries of the devices were added up
     ? Are the queries of two devices added, or are they different rows?
 """,

@@ -14,10 +14,6 @@ def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_
     return 2 * num_tokens * kv_heads_here * head_dim * bytes_per_number
 
 
-def _bytes(num_tokens: int, kv_heads: float, head_dim: int, size: int) -> float:
-    return 2 * num_tokens * kv_heads * head_dim * size
-
-
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for (kv, factor, half, tokens), size in zip(rng.size_rows(4, 4, 2, 9), rng.shuffled((2, 2, 4, 8)), strict=True):
@@ -54,31 +50,31 @@ EXERCISE = FunctionExercise(
 kv_heads_here * => num_kv_heads *
     the cache of all kv heads: that is what all devices keep together
     ? How many kv heads does one device hold?
-_bytes(num_tokens, num_kv_heads / num_devices, head_dim, bytes_per_number)
+max(1, num_kv_heads // num_devices) => num_kv_heads / num_devices
     the cache of a share of a kv head: kv heads are dealt out whole
     ? What does a device hold if there is a single kv head for two devices?
-_bytes(num_tokens, num_kv_heads, head_dim, bytes_per_number) // num_devices
+kv_heads_here * head_dim * bytes_per_number => num_kv_heads * head_dim * bytes_per_number // num_devices
     the cache of a share of a kv head: kv heads are dealt out whole
     ? What does a device hold if there is a single kv head for two devices?
 1 => 0
     no cache at all where there are more devices than kv heads
     ? Can a device attend without any keys?
-_bytes(num_tokens, max(1, num_kv_heads // num_devices), head_dim, bytes_per_number) / 2
+result / 2
     half of the cache: the keys without the values, or the other way around
     ? Which two tensors are kept for each token?
-_bytes(num_tokens, max(1, num_kv_heads // num_devices), head_dim, 1)
+head_dim * bytes_per_number => head_dim
     the number of elements, not of bytes
     ? How many bytes has an element?
-num_devices * _bytes(num_tokens, max(1, num_kv_heads // num_devices), head_dim, bytes_per_number)
+num_devices * result
     the cache of all devices together
     ? Is one device asked for, or all of them?
-num_devices) => num_tokens)
+max(1, num_kv_heads // num_devices) => 1
     the cache of a single kv head
     ? With 8 kv heads on 2 devices, how many does each hold?
-_bytes(num_tokens, math.floor(num_kv_heads / num_devices) + 1, head_dim, bytes_per_number)
+max(1, num_kv_heads // num_devices) => num_kv_heads // num_devices + 1
     one kv head more than the device's share
     ? With 8 kv heads on 2 devices, how many does each hold?
-_bytes(num_tokens // num_devices, num_kv_heads, head_dim, bytes_per_number)
+num_tokens * kv_heads_here => (num_tokens // num_devices) * num_kv_heads
     a cache in which tokens are dealt out to the devices, not heads
     ? Whose keys does a query head read: those of all tokens, or those of some?
 """,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .cut_rows import WEIGHTS
@@ -13,10 +11,6 @@ def cut_columns(w_o, device, num_devices):
     # (d_out, head * head_dim), int, int -> (d_out, column)
     columns = w_o.shape[1] // num_devices
     return w_o[:, device * columns : (device + 1) * columns]
-
-
-def _parts(w_o: Tensor, num_devices: int) -> tuple[Tensor, ...]:
-    return w_o.chunk(num_devices, 1)
 
 
 EXERCISE = FunctionExercise(
@@ -46,22 +40,22 @@ w_o.chunk(num_devices)[device]
 w_o[:, device::num_devices]
     every num_devices-th column: that takes every head apart
     ? Which columns meet head 0?
-_parts(w_o, num_devices)[0]
+right(w_o, 0, num_devices)
     the columns of device 0 for every device
     ? Where does `device` enter?
-_parts(w_o, num_devices)[num_devices - 1 - device]
+right(w_o, num_devices - 1 - device, num_devices)
     the columns of another device: they are counted from the end
     ? Which columns has device 0?
-_parts(w_o, num_devices)[(device + 1) % num_devices]
+right(w_o, (device + 1) % num_devices, num_devices)
     the columns of the next device: devices are counted from 0
     ? Which columns has device 0?
-_parts(w_o, num_devices)[device] / num_devices
+result / num_devices
     the device's columns divided by the number of devices; the outputs are added up, not averaged
     ? What is the sum of your parts' outputs?
 w_o
     the whole weight: nothing was cut
     ? How many columns has each device?
-_parts(w_o, num_devices)[device].T
+result.T
     the device's columns, transposed; keep the layout of `nn.Linear`
     ? Which shape has the part of a weight of (out, in)?
 """,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -11,10 +9,6 @@ def cut_rows(weight, device, num_devices):
     # (head * head_dim, d_in), int, int -> (row, d_in)
     rows = len(weight) // num_devices
     return weight[device * rows : (device + 1) * rows]
-
-
-def _parts(weight: Tensor, num_devices: int) -> tuple[Tensor, ...]:
-    return weight.chunk(num_devices)
 
 
 WEIGHTS = {
@@ -55,13 +49,13 @@ weight[device::num_devices]
 weight[device:device + len(weight) // num_devices]
     rows that begin at row number `device`: each device before has several
     ? Where do the rows of device 1 begin?
-_parts(weight, num_devices)[0]
+right(weight, 0, num_devices)
     the rows of device 0 for every device
     ? Where does `device` enter?
-_parts(weight, num_devices)[num_devices - 1 - device]
+right(weight, num_devices - 1 - device, num_devices)
     the rows of another device: they are counted from the end
     ? Which rows has device 0?
-_parts(weight, num_devices)[(device + 1) % num_devices]
+right(weight, (device + 1) % num_devices, num_devices)
     the rows of the next device: devices are counted from 0
     ? Which rows has device 0?
 weight[:(device + 1) * (len(weight) // num_devices)]
@@ -73,7 +67,7 @@ weight[:(device + 1) * (len(weight) // num_devices)]
 weight
     the whole weight: nothing was cut
     ? How many rows has each device?
-_parts(weight, num_devices)[device].T
+result.T
     the device's rows, transposed; keep the layout of `nn.Linear`
     ? Which shape has the part of a weight of (out, in)?
 """,

@@ -56,7 +56,7 @@ EXERCISE = FunctionExercise(
 (0, num_kv_heads)
     all kv heads on every device
     ? Which kv heads do the device's query heads read?
-1, num_kv_heads => 1, device
+max(1, num_kv_heads // num_devices) => 1
     a single kv head for every device, even if it has several
     ? With 8 kv heads on 2 devices, how many does each hold?
 (device * num_kv_heads // num_devices, device * num_kv_heads // num_devices + max(1, num_kv_heads // num_devices) - 1)

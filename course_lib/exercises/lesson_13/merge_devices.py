@@ -16,15 +16,11 @@ def merge_devices(outputs, lses):
     return (fractions[:, :, None] * outputs).sum(dim=0)
 
 
-def _weighed(outputs: Tensor, fractions: Tensor) -> Tensor:
-    return (fractions[..., None] * outputs).sum(0)
-
-
 def _halving(outputs: Tensor, lses: Tensor) -> Tensor:
     """Merge each further device with the lse of its neighbour alone."""
     merged = outputs[0]
     for at in range(1, len(outputs)):
-        merged = _weighed(torch.stack([merged, outputs[at]]), lses[at - 1 : at + 1].softmax(0))
+        merged = merge_devices(torch.stack([merged, outputs[at]]), lses[at - 1 : at + 1])
     return merged
 
 
@@ -76,7 +72,7 @@ outputs.mean(0)
 outputs.sum(0)
     the sum over the devices
     ? Do the weights of all keys sum to 1?
-_weighed(outputs, lses / lses.sum(0))
+lses.softmax(dim=0) => lses / lses.sum(0)
     outputs weighted by the lse itself, not by exp of it
     ? Of what is lse the logarithm?
 0)  # => 1)  #
@@ -85,13 +81,13 @@ _weighed(outputs, lses / lses.sum(0))
 outputs.gather(0, lses.argmax(0)[None, :, None].expand(1, -1, outputs.shape[2]))[0]
     the output of the device with the largest lse alone
     ? Do the keys on the other devices count for nothing?
-_weighed(outputs, lses.exp() / lses.exp().sum(0))
+lses.softmax(dim=0) => lses.exp() / lses.exp().sum(0)
     a merge without a guard against large scores: exp(2000) is infinite
     ? Fractions don't change if all lses get smaller by the same number. Which number?
-_weighed(outputs, (lses - lses.max()).exp() / (lses - lses.max()).exp().sum(0))
+lses.softmax(dim=0) => (lses - lses.max()).exp() / (lses - lses.max()).exp().sum(0)
     a merge that takes the largest lse of all queries from every one: for the others, all fractions become 0
     ? Of which queries should the largest be taken: of all, or each its own?
-_weighed(outputs, (lses - lses.amax(0)).exp())
+lses.softmax(dim=0) => (lses - lses.amax(0)).exp()
     a merge whose fractions don't sum to 1
     ? What must the sum be divided by?
 _halving(outputs, lses)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
@@ -24,55 +23,6 @@ def partial_output(
     context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
     # (b, h, t, d) -> (b, t, h * d) -> (b, t, d_out)
     return context.transpose(1, 2).flatten(2) @ w_o.T
-
-
-def _scores(x: Tensor, w_q: Tensor, w_k: Tensor, width: int, scale: float, causal: bool = True) -> Tensor:
-    queries, keys = ((x @ weight.T).unflatten(-1, (-1, width)).transpose(1, 2) for weight in (w_q, w_k))
-    keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
-    return (queries @ keys.mT * scale).masked_fill(~(keep.tril() if causal else keep), -torch.inf)
-
-
-def _context(x: Tensor, w: tuple[Tensor, ...], width: int, scale: float | None = None, causal: bool = True) -> Tensor:
-    weights = _scores(x, w[0], w[1], width, scale or width**-0.5, causal).softmax(-1)
-    return weights @ (x @ w[2].T).unflatten(-1, (-1, width)).transpose(1, 2)
-
-
-def _filled(x: Tensor, w: tuple[Tensor, ...], width: int, fill: float, inverted: bool = False) -> Tensor:
-    keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
-    scores = _scores(x, w[0], w[1], width, width**-0.5, causal=False)
-    weights = scores.masked_fill(keep if inverted else ~keep, fill).softmax(-1)
-    return weights @ (x @ w[2].T).unflatten(-1, (-1, width)).transpose(1, 2)
-
-
-def _after_softmax(x: Tensor, w: tuple[Tensor, ...], width: int) -> Tensor:
-    weights = _scores(x, w[0], w[1], width, width**-0.5, causal=False).softmax(-1).tril()
-    return weights @ (x @ w[2].T).unflatten(-1, (-1, width)).transpose(1, 2)
-
-
-def _cut_by_view(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
-    queries, keys, values = ((x @ w.T).reshape(len(x), -1, x.shape[1], width) for w in (w_q, w_k, w_v))
-    keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
-    weights = (queries @ keys.mT * width**-0.5).masked_fill(~keep, -torch.inf).softmax(-1)
-    return _output(weights @ values, w_o)
-
-
-def _one_head(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
-    return partial_output(x, w_q, w_k, w_v, w_o, len(w_q))
-
-
-def _output(context: Tensor, w_o: Tensor) -> Tensor:
-    return context.transpose(1, 2).flatten(2) @ w_o.T
-
-
-def _scrambled(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
-    return _context(x, (w_q, w_k, w_v), width).reshape(*x.shape[:2], -1) @ w_o.T
-
-
-def _summed_heads(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
-    return sum(
-        (_context(x, (w_q, w_k, w_v), width).sum(1) @ part.T for part in w_o.split(width, 1)),
-        torch.zeros((), dtype=x.dtype),
-    )
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -121,48 +71,48 @@ EXERCISE = FunctionExercise(
     axes="batch token d_out",
     gradients=("x", "w_q", "w_k", "w_v", "w_o"),
     wrong="""
-_context(x, (w_q, w_k, w_v), head_dim).transpose(1, 2).flatten(2)
+flatten(2) @ w_o.T => flatten(2)
     the heads' context, before `w_o`: the parts of two devices can't be added like that [output-projection-missing]
-_one_head(x, w_q, w_k, w_v, w_o, head_dim)
+right(x, w_q, w_k, w_v, w_o, len(w_q))
     one wide head in place of the device's heads
     ? How many heads does the device have, and how wide is each?
 scores.masked_fill(~keep, -torch.inf) => scores
     the output without a mask [no-causal-mask]
 0.5 => 0.0
     the output without the division [missing-scale]
-_output(_context(x, (w_q, w_k, w_v), head_dim, len(w_q) ** (-0.5)), w_o)
+head_dim** => len(w_q)**
     the output scaled by the width over the device's heads [wrong-scale]
 head_dim* => _*
     the output scaled by d_in [wrong-scale]
-_output(_filled(x, (w_q, w_k, w_v), head_dim, -20.0), w_o)
+-torch.inf => -20.0
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
-_output(_filled(x, (w_q, w_k, w_v), head_dim, -30.0), w_o)
+-torch.inf => -30.0
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
-_output(_filled(x, (w_q, w_k, w_v), head_dim, -50.0), w_o)
+-torch.inf => -50.0
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
-_output(_filled(x, (w_q, w_k, w_v), head_dim, -100.0), w_o)
+-torch.inf => -100.0
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
-_output(_filled(x, (w_q, w_k, w_v), head_dim, -1e3), w_o)
+-torch.inf => -1e3
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
-_output(_filled(x, (w_q, w_k, w_v), head_dim, -1e4), w_o)
+-torch.inf => -1e4
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
-_output(_filled(x, (w_q, w_k, w_v), head_dim, 0.0), w_o)
+-torch.inf => 0.0
     the output with hidden scores of 0 [mask-with-zero]
-_output(_after_softmax(x, (w_q, w_k, w_v), head_dim), w_o)
+scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) => (scores.softmax(dim=-1) * keep)
     the output with the mask applied after softmax [mask-after-softmax]
 ~keep => keep
     the output with the mask upside down: each token sees later ones only [mask-inverted]
-_cut_by_view(x, w_q, w_k, w_v, w_o, head_dim)
+.view(batch, num_tokens, -1, head_dim).transpose(1, 2) => .view(batch, -1, num_tokens, head_dim)
     heads that are cut by a view alone [split-without-transpose]
-_scrambled(x, w_q, w_k, w_v, w_o, head_dim)
+context.transpose(1, 2).flatten(2) => context.reshape(batch, num_tokens, -1)
     heads that are merged by a reshape alone [merge-without-transpose]
-_summed_heads(x, w_q, w_k, w_v, w_o, head_dim)
+context.transpose(1, 2).flatten(2) @ w_o.T => context.sum(1) @ sum(w_o.split(head_dim, 1)).T
     heads that are added before they meet `w_o` [heads-averaged]
 (w_q, w_k, w_v) => (w_k, w_q, w_v)
     the output with queries and keys exchanged [projection-reused]

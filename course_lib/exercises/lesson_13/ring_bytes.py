@@ -44,15 +44,12 @@ num_layers * 2 => num_layers
 num_layers * 2 => 2
     the bytes of a single layer
     ? Does every layer add its outputs up?
-steps * => num_devices *
+steps * (tensor // num_devices) => tensor
     the bytes of the tensors, not those that a device sends
     ? How many steps does a ring take, and what is sent in each?
 tensor // num_devices => tensor
     what all devices send together, or one device if each step sent the whole tensor
     ? How many bytes is the piece that one device sends in one step?
-2 * (num_devices - 1) => num_devices - 1
-    the bytes of half of the steps: the sums must also be handed round
-    ? How many steps does a ring take?
 1 => 0
     the bytes of 2 * num_devices steps
     ? How many steps does a single device need?

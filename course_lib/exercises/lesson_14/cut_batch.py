@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -13,16 +12,6 @@ def cut_batch(tokens, starts, length):
     steps = torch.arange(length + 1, device=starts.device)
     places = starts[:, None] + steps  # (b, 1) + (t + 1) -> (b, t + 1)
     pieces = tokens[places]
-    return pieces[:, :-1], pieces[:, 1:]
-
-
-def _pieces(tokens: Tensor, starts: Tensor, length: int, shift: int = 0) -> Tensor:
-    return torch.stack([tokens.roll(-shift)[start : start + length] for start in starts.tolist()])
-
-
-def _side_by_side(tokens: Tensor, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    first = int(starts[0])
-    pieces = tokens[first : first + len(starts) * (length + 1)].view(-1, length + 1)
     return pieces[:, :-1], pieces[:, 1:]
 
 
@@ -51,16 +40,16 @@ EXERCISE = FunctionExercise(
 pieces[:, :-1], pieces[:, 1:] => (pieces[:, :-1], pieces[:, :-1])
     the same pieces twice: the targets are not shifted
     ? Which token should the model predict after it has read the first one?
-(_pieces(tokens, starts, length), _pieces(tokens, starts, length, -1))
+(result[0], right(tokens.roll(1), starts, length)[0])
     targets that are one place earlier than the inputs
     ? Does the token to be predicted stand before or after the one that was read last?
-(_pieces(tokens, starts, length), _pieces(tokens, starts, length, length))
+(result[0], right(tokens.roll(-length), starts, length)[0])
     targets that begin where the inputs end
     ? How many predictions do `length` tokens allow: one after each, or one at the end?
 pieces[:, :-1], pieces[:, 1:] => (pieces[:, 1:], pieces[:, :-1])
     inputs and targets exchanged
     ? Which of the two does the model read?
-_side_by_side(tokens, starts, length)
+pieces = tokens[int(starts[0]):][: len(starts) * (length + 1)].view(-1, length + 1); return pieces[:, :-1], pieces[:, 1:]
     pieces that lie one after the other from the first start on
     ? Where does the second sample begin?
 """,

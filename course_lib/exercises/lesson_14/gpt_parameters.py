@@ -16,25 +16,6 @@ def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):
     return embeddings + num_layers * (attention + mlp + 2 * norm) + norm
 
 
-def _count(v: int, t: int, m: int, n: int, g: int, **changed: int) -> int:
-    part = {
-        "last": 0,
-        "places": t * m,
-        "attention": 2 * m * m + 2 * m * g,
-        "mlp": 8 * m * m + 5 * m,
-        "norms": 4 * m,
-        "final": 2 * m,
-        "layers": n,
-    } | changed
-    return (
-        v * m
-        + part["last"]
-        + part["places"]
-        + part["layers"] * (part["attention"] + part["mlp"] + part["norms"])
-        + part["final"]
-    )
-
-
 EXERCISE = FunctionExercise(
     gpt_parameters,
     title="How large a GPT is",
@@ -65,7 +46,7 @@ EXERCISE = FunctionExercise(
     calls=4,
     least={"vocabulary": 1, "max_len": 1, "num_layers": 1, "kv_width": 1},
     wrong="""
-_count(vocabulary, max_len, width, num_layers, kv_width, last=vocabulary * width)
+result + vocabulary * width
     a count with a last matrix of its own: it is tied to the embedding
     ? Which matrix is used twice?
 vocabulary * width + max_len * width => vocabulary * width
@@ -74,7 +55,7 @@ vocabulary * width + max_len * width => vocabulary * width
 * kv_width => * width
     a count with keys and values as wide as the queries
     ? How wide are all keys of a token together?
-* 4 => * 3
+2 * width * width + => width * width +
     a count without the output projections of attention
     ? Which four matrices does attention have?
 + 2 * width => + width
@@ -83,10 +64,10 @@ vocabulary * width + max_len * width => vocabulary * width
 + 4 * width + 4 * width * width + width => + 4 * width * width
     a count without the biases of the MLP
     ? How many numbers does `nn.Linear(width, 4 * width)` hold?
-norm) => width)
+2 * norm => norm
     a count with one LayerNorm per block
     ? What is normalized in a block, and how often?
-_count(vocabulary, max_len, width, num_layers, kv_width, final=0)
+2 * norm) + norm => 2 * norm)
     a count without the last LayerNorm
     ? What comes between the last block and the scores?
 norm = 2 => norm = 0

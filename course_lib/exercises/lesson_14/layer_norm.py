@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.edges import FLOAT32, in_float32
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
@@ -17,11 +15,6 @@ def layer_norm(x, gain, shift):
     centred = x - x.mean(dim=-1, keepdim=True)
     variance = (centred**2).mean(dim=-1, keepdim=True)  # (b, t, 1)
     return centred / (variance + 1e-5).sqrt() * gain + shift
-
-
-def _norm(x: Tensor, gain: Tensor, shift: Tensor, dim: int | tuple[int, ...] = -1, correction: int = 0) -> Tensor:
-    variance = x.var(dim, keepdim=True, correction=correction)
-    return (x - x.mean(dim, keepdim=True)) / (variance + EPSILON).sqrt() * gain + shift
 
 
 def _draw_large(rng: InputGenerator) -> list[Case]:
@@ -55,16 +48,16 @@ EXERCISE = FunctionExercise(
     axes="batch token width",
     gradients=("x", "gain", "shift"),
     wrong="""
-_norm(x, gain, shift, correction=1)
+(centred**2).mean(dim=-1, keepdim=True) => x.var(dim=-1, keepdim=True)
     a variance divided by the width minus one
     ? By what does `var` or `std` divide, if you don't tell it?
-_norm(x, gain, shift, 1)
+dim=-1 => dim=1
     mean and variance over the tokens, not over each token's elements
     ? Which axis is the width?
-_norm(x, gain, shift, (0, 1))
+dim=-1 => dim=(0, 1)
     mean and variance over the whole batch's tokens
     ? May one token's result depend on another token?
-_norm(x, gain, shift, (1, 2))
+dim=-1 => dim=(1, 2)
     mean and variance over tokens and width together
     ? May one token's result depend on another token?
 1e-5 => 0.0
@@ -79,16 +72,16 @@ _norm(x, gain, shift, (1, 2))
 x - x.mean(dim=-1, keepdim=True) => x
     a division by the root of the mean square: the mean was not taken away
     ? This is RMSNorm, which Llama uses. What does LayerNorm do before?
-_norm(x, gain * 0 + 1, shift)
+.sqrt() * gain => .sqrt()
     the normalized tokens without gain
     ? What is `gain` for?
-_norm(x, gain, shift * 0)
+* gain + shift => * gain
     the normalized tokens without shift
     ? What is `shift` for?
-_norm(x, gain, shift * gain)
+right(x, gain, shift * gain)
     a result whose shift is multiplied by the gain, too
     ? Which of the two comes last, the gain or the shift?
-_norm(x, gain * 0 + 1, shift * 0)
+.sqrt() * gain + shift => .sqrt()
     the normalized tokens without gain and shift
     ? What are `gain` and `shift` for?
 """,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -12,10 +10,6 @@ def next_token_loss(scores, tokens):
     said = scores[:, :-1].log_softmax(dim=-1)  # nothing follows the last token
     right = said.gather(-1, tokens[:, 1:, None])  # (b, t - 1, v) -> (b, t - 1, 1)
     return -right.mean()
-
-
-def _loss(scores: Tensor, tokens: Tensor) -> Tensor:
-    return -scores.log_softmax(-1).gather(-1, tokens[..., None]).mean()
 
 
 EXERCISE = FunctionExercise(
@@ -48,13 +42,13 @@ EXERCISE = FunctionExercise(
     gradients=("scores",),
     trained=True,
     wrong="""
-_loss(scores, tokens)
+[:, :-1] => [:] && [:, 1:, None] => [:, :, None]
     a loss against the token itself, not the next one
     ? Which token do the scores at token 0 predict?
-_loss(scores[:, 1:], tokens[:, :-1])
+[:, :-1] => [:, 1:] && [:, 1:, None] => [:, :-1, None]
     a loss against the token before
     ? Which token do the scores at token 1 predict?
-_loss(scores, tokens.roll(-1, 1))
+[:, :-1] => [:] && tokens[:, 1:, None] => tokens.roll(-1, 1)[:, :, None]
     a loss in which the last token of each text predicts the first: `roll` brings it round
     ? Which token has no next one, and what does your code compare its scores with?
 right.mean => right.sum
@@ -72,10 +66,10 @@ said. => scores.
 -scores[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None]).log().mean()
     the logarithm of softmax: a probability below 2e-324 is stored as 0, and log(0) is infinite
     ? Which function takes softmax and logarithm in one step?
-_loss(scores[:, :-1].softmax(-1), tokens[:, 1:])
+right(scores.softmax(-1), tokens)
     a loss with softmax taken twice: `cross_entropy` takes it of what it is given [double-softmax]
     ? What does `cross_entropy` take: scores, or probabilities?
-_loss(scores[:, :-1], tokens[:, 1:]) * 1.4426950408889634
+result / math.log(2)
     a loss in bits, with the logarithm to base 2
     ? To which base does your logarithm belong?
 -scores.log_softmax(1)[:, :-1].gather(-1, tokens[:, 1:, None]).mean()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
@@ -12,10 +11,6 @@ def top_k_probabilities(scores, k):
     # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
     worst_kept = scores.topk(k, dim=-1).values[:, -1:]  # (b, v) -> (b, k) -> (b, 1)
     return scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)
-
-
-def _kept(scores: Tensor, k: int) -> Tensor:
-    return scores >= scores.topk(k).values[:, -1:]
 
 
 EXERCISE = FunctionExercise(
@@ -48,25 +43,25 @@ EXERCISE = FunctionExercise(
     axes="batch vocabulary",
     fixed="vocabulary",
     wrong="""
-scores.softmax(-1) * _kept(scores, k)
+scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1) => scores.softmax(dim=-1) * (scores >= worst_kept)
     probabilities of the k best that were not made to sum to 1
     ? What is the sum of each of your rows?
-scores.masked_fill(~_kept(scores, k), 0.0).softmax(-1)
+-torch.inf => 0.0
     scores of 0 for the others: the exponential of 0 is 1
     ? Which score gets the probability 0?
-scores.masked_fill(~_kept(scores, k), -10.0).softmax(-1)
+-torch.inf => -10.0
     scores for the others that are not below all that there may be
     ? Which number is below every score, however low?
-scores.masked_fill(~_kept(scores, k), -20.0).softmax(-1)
+-torch.inf => -20.0
     scores for the others that are not below all that there may be
     ? Which number is below every score, however low?
-scores.masked_fill(~_kept(scores, k), -100.0).softmax(-1)
+-torch.inf => -100.0
     scores for the others that are not below all that there may be
     ? Which number is below every score, however low?
-scores.masked_fill(~_kept(scores, k), -1e3).softmax(-1)
+-torch.inf => -1e3
     scores for the others that are not below all that there may be
     ? Which number is below every score, however low?
-scores.masked_fill(~_kept(scores, k), -1e4).softmax(-1)
+-torch.inf => -1e4
     scores for the others that are not below all that there may be
     ? Which number is below every score, however low?
 scores.masked_fill(scores > (-scores).topk(k).values.neg()[:, -1:], -torch.inf).softmax(-1)
@@ -75,7 +70,7 @@ scores.masked_fill(scores > (-scores).topk(k).values.neg()[:, -1:], -torch.inf).
 scores < worst_kept => scores <= worst_kept
     one token too few: the k-th best was hidden, too
     ? Is the k-th best among those that stay?
-scores.masked_fill(~_kept(scores, min(k + 1, scores.shape[1])), -torch.inf).softmax(-1)
+topk(k, => topk(min(k + 1, scores.shape[1]),
     one token too many
     ? From what number are the places counted?
 scores.topk(k).values.softmax(-1)
@@ -84,7 +79,7 @@ scores.topk(k).values.softmax(-1)
 scores.masked_fill(scores < scores.topk(min(k, len(scores)), 0).values[-1:], -torch.inf).softmax(-1)
     the k best samples for each token, not the k best tokens for each sample
     ? Along which axis do you look for the largest?
-worst_kept, => scores,
+scores.masked_fill(scores < worst_kept, -torch.inf) => scores
     probabilities of all tokens, whatever k is
     ? Where does `k` enter?
 """,

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from course_lib.exercises.answering.from_source import FromSource
 from course_lib.exercises.exercise import Case
@@ -45,36 +41,6 @@ def model_of(embedding, mixing, naming, limit):
 """
 
 
-def _loop(model: Callable[..., Any], tokens: Tensor, num_new: int, choose: Callable[[Tensor], Tensor]) -> Tensor:
-    unread, caches = tokens, None
-    for _ in range(num_new):
-        scores, caches = model(unread, caches)
-        unread = choose(scores)
-        tokens = torch.cat([tokens, unread], 1)
-    return tokens
-
-
-def _forgets(model: Callable[..., Any], tokens: Tensor, num_new: int) -> Tensor:
-    unread = tokens
-    for _ in range(num_new):
-        unread = model(unread)[0][:, -1].argmax(-1, keepdim=True)
-        tokens = torch.cat([tokens, unread], 1)
-    return tokens
-
-
-def _first_cache(model: Callable[..., Any], tokens: Tensor, num_new: int) -> Tensor:
-    scores, caches = model(tokens)
-    unread = scores[:, -1].argmax(-1, keepdim=True)
-    for _ in range(num_new - 1):
-        tokens = torch.cat([tokens, unread], 1)
-        unread = model(unread, caches)[0][:, -1].argmax(-1, keepdim=True)
-    return torch.cat([tokens, unread], 1)
-
-
-def _argmax(scores: Tensor) -> Tensor:
-    return scores[:, -1].argmax(-1, keepdim=True)
-
-
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for batch, length, num_new in rng.size_rows(3, 3, 4, 9):
@@ -104,13 +70,13 @@ EXERCISE = FunctionExercise(
     arguments={"tokens": "batch token"},
     axes="batch token",
     wrong="""
-_forgets(model, tokens, num_new)
+model(unread, caches) => model(unread)
     the new tokens of a model that forgets: its caches aren't given to the next call
     ? What does the model know of the earlier tokens in the second call?
-_first_cache(model, tokens, num_new)
+scores, caches = model(unread, caches) => scores, new_caches = model(unread, caches); caches = new_caches if caches is None else caches
     the new tokens of a model that gets the first call's caches again and again
     ? Which caches hold the token that was added last?
-_loop(model, tokens, num_new, _argmax)[:, tokens.shape[1]:]
+result[:, tokens.shape[1] :]
     the new tokens alone, without the text that they go on with
     ? With which text do you begin?
 scores[:, -1].argmax => scores[:, -1].argmin
