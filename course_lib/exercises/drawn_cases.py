@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import cycle, product
 from math import prod
 from typing import Any
@@ -57,94 +56,81 @@ class WithDrawnCases(Exercise):
             return [*self.draw(rng)]
         names, (low, high) = self._size_names(), self.sizes
         rows = rng.size_rows(self.calls, len(names), low, max(high, low + self.calls + len(names) - 2))
-        calls = [("", self.first if row is rows[0] else {}, dict(zip(names, row, strict=True))) for row in rows]
-        calls += [("", other, self._row(rng)) for other in self.also]
-        calls += [(about, other, self._row(rng)) for about, other in self.special.items()]
-        dealt = self._dealt(rng)
-        return [case for about, other, sizes in calls for case in self._drawn(other, sizes, dealt, rng, about)]
+        others = [("", other) for other in (self.first, *[{}] * (self.calls - 1), *self.also)] + [*self.special.items()]
+        return self._drawn(others, rows, rng)
 
     def edge_inputs(self, rng: InputGenerator) -> list[Case]:
         """Draw the calls at the edges that the exercise itself asks for."""
         if callable(self.draw_edges):
             return [*self.draw_edges(rng)]
-        dealt = self._dealt(rng)
-        return [case for other in self.draw_edges for case in self._drawn(other, self._row(rng), dealt, rng)]
+        return self._drawn([("", other) for other in self.draw_edges], [], rng)
 
-    def _row(self, rng: InputGenerator) -> dict[str, int]:
-        """Draw the sizes of one call."""
+    def _drawn(
+        self, others: Sequence[tuple[str, Inputs]], rows: Sequence[tuple[int, ...]], rng: InputGenerator
+    ) -> list[Case]:
+        """Draw calls, given what is special about each, the inputs that differ, and the sizes of the first ones."""
         names, (low, high) = self._size_names(), self.sizes
-        return dict(zip(names, rng.sizes(len(names), low, max(high, low + len(names) - 1)), strict=True))
-
-    def _dealt(self, rng: InputGenerator) -> dict[str, Iterator[Any]]:
-        """Shuffle each list of values, for calls that take them in turn."""
-        return {name: cycle(rng.shuffled(value)) for name, value in self.inputs.items() if isinstance(value, list)}
+        rows = [*rows, *(rng.sizes(len(names), low, max(high, low + len(names) - 1)) for _ in others[len(rows) :])]
+        choices = {name: cycle(rng.shuffled(value)) for name, value in self.inputs.items() if isinstance(value, list)}
+        known, cases = dict.fromkeys((*names, *self.inputs, *self.arguments)), []
+        for (about, other), row in zip(others, rows, strict=True):
+            if unknown := other.keys() - known:
+                raise ValueError(f"{self.name} draws nothing named {min(unknown)!r}; it draws {', '.join(known)}.")
+            sizes = dict(zip(names, row, strict=True))
+            inputs = {**self.inputs, **{name: _always(next(values)) for name, values in choices.items()}}
+            drawn = _DrawnInputs((other, inputs, self.arguments, sizes), sizes, self.std, rng)
+            ends = {name: drawn[name] for name in self.each if name not in other}
+            for numbers in product(*(rng.shuffled(range(end)) for end in ends.values())):
+                drawn.update(zip(ends, numbers, strict=True))
+                cases.append(Case(tuple(drawn[name] for name in inspect.signature(self.solution).parameters), about))
+        return cases
 
     def _size_names(self) -> list[str]:
         """Return the names of the sizes: axes, arguments of which nothing is said, and what else functions ask for."""
-        asked: list[str] = []
+        named: list[str] = []
         for name in dict.fromkeys((*inspect.signature(self.solution).parameters, *self.inputs)):
             value = self.inputs.get(name, self.arguments.get(name, name))
-            needed = _parameters(value) if callable(value) else []
-            axes = self.arguments[name] if name in needed and name in self.arguments else value
-            asked += [part for axis in axes.split() for part in axis.split("*")] if isinstance(axes, str) else []
-            asked += needed
+            asked = _parameters(value) if callable(value) else ()
+            axes = self.arguments.get(name) if name in asked else value
+            named += [*(axes.replace("*", " ").split() if isinstance(axes, str) else ()), *asked]
         given = {"rng", *self.inputs, *self.arguments}
-        return [name for name in dict.fromkeys(asked) if name.isidentifier() and name not in given]
-
-    def _drawn(
-        self,
-        other: Inputs,
-        sizes: Mapping[str, int],
-        dealt: Mapping[str, Iterator[Any]],
-        rng: InputGenerator,
-        about: str = "",
-    ) -> Iterator[Case]:
-        inputs = {**self.inputs, **{name: next(values) for name, values in dealt.items()}}
-        drawn = _DrawnInputs((other, inputs, self.arguments, sizes), sizes, self.std, rng)
-        counted = {name: drawn.get(name) for name in self.each if name not in other}
-        for numbers in product(*(rng.shuffled(range(end)) for end in counted.values())):
-            drawn.drawn.update(zip(counted, numbers, strict=True))
-            yield Case(tuple(map(drawn.get, inspect.signature(self.solution).parameters)), about)
+        return [name for name in dict.fromkeys(named) if name.isidentifier() and name not in given]
 
 
-@dataclass(frozen=True)
-class _DrawnInputs:
-    """The inputs of one call, each drawn when it is first asked for.
+class _DrawnInputs(dict[str, Any]):
+    """The inputs of one call by name, each drawn when it is first asked for.
 
-    Attributes:
+    Args:
         layers: What is said of inputs; the first that names one counts.
         sizes: The names of all sizes.
         std: The standard deviation of normal elements.
         rng: Where elements come from.
-        drawn: The inputs so far.
     """
 
-    layers: tuple[Inputs, ...]
-    sizes: Collection[str]
-    std: float
-    rng: InputGenerator
-    drawn: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, layers: tuple[Inputs, ...], sizes: Collection[str], std: float, rng: InputGenerator) -> None:
+        super().__init__(rng=rng)
+        self._layers, self._sizes, self._std, self._rng = layers, sizes, std, rng
 
-    def get(self, name: str) -> Any:
-        """Return an input."""
-        if name not in self.drawn:
-            self.drawn[name] = self.rng if name == "rng" else self._draw(name, self.layers)
-        return self.drawn[name]
+    def __missing__(self, name: str) -> Any:
+        self[name] = self._draw(name, self._layers)
+        return self[name]
 
     def _draw(self, name: str, layers: tuple[Inputs, ...]) -> Any:
-        value, *below = next((layer[name], *layers[at + 1 :]) for at, layer in enumerate(layers) if name in layer)
+        at = next(at for at, layer in enumerate(layers) if name in layer)
+        value, below = layers[at][name], layers[at + 1 :]
         if callable(value):
-            return value(
-                **{one: self._draw(one, (*below,)) if one == name else self.get(one) for one in _parameters(value)}
-            )
+            return value(*(self._draw(asked, below) if asked == name else self[asked] for asked in _parameters(value)))
         if not isinstance(value, str):
             return value
         shape = [
-            prod(int(part) if part.isdigit() else self.get(part) for part in axis.split("*")) for axis in value.split()
+            prod(int(size) if size.isdigit() else self[size] for size in axis.split("*")) for axis in value.split()
         ]
-        return shape[0] if name in self.sizes else self.rng.normal(*shape, std=self.std)
+        return shape[0] if name in self._sizes else self._rng.normal(*shape, std=self._std)
 
 
-@cache
-def _parameters(function: Callable[..., Any]) -> list[str]:
-    return [*inspect.signature(function).parameters]
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+def _always(value: Any) -> Callable[[], Any]:
+    return lambda: value

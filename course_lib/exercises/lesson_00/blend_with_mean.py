@@ -1,7 +1,5 @@
 """Each token's vector, blended with the mean of its sentence."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """What the attention weights of each query add up to."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

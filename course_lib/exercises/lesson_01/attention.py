@@ -1,7 +1,5 @@
 """Attention as one function of queries, keys and values."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .scaled_scores import scaled_scores

@@ -1,7 +1,5 @@
 """The attention weights of one token."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

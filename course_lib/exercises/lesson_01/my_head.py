@@ -1,7 +1,5 @@
 """The learner's own head, which the next lessons go on with."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from course_lib.exercises.module_exercise import ModuleExercise

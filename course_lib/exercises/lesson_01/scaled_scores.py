@@ -1,7 +1,5 @@
 """All scores at once, scaled."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

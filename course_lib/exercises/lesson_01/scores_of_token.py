@@ -1,7 +1,5 @@
 """One token's scores by hand."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

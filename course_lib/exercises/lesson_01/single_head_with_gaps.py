@@ -1,7 +1,5 @@
 """A head with gaps."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from course_lib.exercises.module_exercise import ModuleExercise

@@ -1,7 +1,5 @@
 """The causal mask."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

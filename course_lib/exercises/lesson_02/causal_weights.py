@@ -1,7 +1,5 @@
 """Weights that don't see the future."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

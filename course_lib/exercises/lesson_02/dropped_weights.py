@@ -1,7 +1,5 @@
 """What dropout does to a weight."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -29,11 +27,15 @@ EXERCISE = FunctionExercise(
     inputs={
         "weights": lambda weights: weights.softmax(-1),
         "drop": lambda drop: drop > 0,
-        "p": [0.2, 0.3, 0.7, 0.8],  # never 0.5, where p and 1 - p are the same
+        "percent": [10, 55],  # never 50, where p and 1 - p are the same
+        "p": lambda rng, percent: (percent + rng.integer(35)) / 100,
         "training": True,
     },
     calls=2,
-    special={"p is 0": {"p": 0.0, "drop": lambda drop: drop & False}, "training is False": {"training": False}},
+    special={
+        "p is 0": {"p": 0.0, "drop": lambda drop: drop & False},
+        "training is False": {"training": False, "percent": 55},
+    },
     arguments={"weights": "query key", "drop": "query key"},
     axes="query key",
     gradients=("weights",),

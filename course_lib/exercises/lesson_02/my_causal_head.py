@@ -1,7 +1,5 @@
 """The learner's own causal head, which the next lessons wrap and split."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

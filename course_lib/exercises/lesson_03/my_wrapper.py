@@ -1,7 +1,5 @@
 """The wrapper of the learner's own heads."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """One head's part of the output."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

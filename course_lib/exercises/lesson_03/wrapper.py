@@ -1,7 +1,5 @@
 """The wrapper."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Merge the heads."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Put the heads back."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Predict the strides."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Multi-head attention with split weights."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Multi-head attention with gaps."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

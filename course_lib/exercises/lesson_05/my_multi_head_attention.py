@@ -1,7 +1,5 @@
 """Multi-head attention of the learner's own."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Project, split, and bring the heads to the front."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Scores of all heads at once."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

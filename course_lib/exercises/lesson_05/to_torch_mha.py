@@ -1,7 +1,5 @@
 """Your weights in PyTorch's module."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

@@ -1,7 +1,5 @@
 """Attention with a cache from an empty cell."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

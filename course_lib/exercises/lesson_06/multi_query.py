@@ -1,7 +1,5 @@
 """All heads ask one set of keys."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Multi-query attention as a class."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

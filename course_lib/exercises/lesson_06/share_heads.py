@@ -1,7 +1,5 @@
 """Hand the shared heads out."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

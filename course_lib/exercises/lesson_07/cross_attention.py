@@ -1,7 +1,5 @@
 """One sentence asks another."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Rotate pairs of neighbours, as Meta's files do."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

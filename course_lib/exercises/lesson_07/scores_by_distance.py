@@ -1,7 +1,5 @@
 """The score at each distance."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .rotary_table import rotary_table

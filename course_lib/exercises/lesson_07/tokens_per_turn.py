@@ -1,7 +1,5 @@
 """How many tokens a pair needs for a full turn."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

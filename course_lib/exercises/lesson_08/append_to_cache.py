@@ -1,7 +1,5 @@
 """Let a cache grow."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,8 +1,6 @@
 # pyright: reportIndexIssue=false, reportArgumentType=false, reportAttributeAccessIssue=false, reportReturnType=false
 """A key-value cache of one's own."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,8 +1,6 @@
 # pyright: reportIndexIssue=false, reportCallIssue=false, reportIncompatibleMethodOverride=false
 """Llama's attention."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """The positions of new tokens."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

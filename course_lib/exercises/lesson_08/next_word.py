@@ -1,7 +1,5 @@
 """The most likely next word."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

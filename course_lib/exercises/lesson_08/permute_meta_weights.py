@@ -1,7 +1,5 @@
 """From neighbours to halves."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Take tokens back."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise

@@ -1,7 +1,5 @@
 """Absorb the value projection of latent attention into the output projection."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -35,7 +33,7 @@ EXERCISE = FunctionExercise(
     ),
     inputs={"num_heads": lambda head: head},
     calls=4,
-    draw_edges=({"head": 1, "latent": 1}, {"latent": "head"}),
+    draw_edges=({"head": 1, "latent": 1}, {"d_model": "head*latent"}),
     least={"num_heads": 1},
     arguments={"value_up": "head*value_dim latent", "out_weight": "d_model head*value_dim"},
     axes="d_model head*latent",

@@ -1,7 +1,5 @@
 """Find a token in a paged cache."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

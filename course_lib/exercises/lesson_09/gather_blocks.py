@@ -1,7 +1,5 @@
 """Read a sequence from a paged cache."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
@@ -33,7 +31,10 @@ EXERCISE = FunctionExercise(
     },
     calls=4,
     special={"the last block is full": {"length": lambda count, slot: count * slot}},
-    draw_edges=({"block_table": [1], "length": 1}, {"block_table": [2, 0], "length": lambda slot: 2 * slot}),
+    draw_edges=(
+        {"block_table": [1], "length": 1},
+        {"block_table": [2, 0], "length": lambda slot: 2 * slot, "width": "2*slot"},
+    ),
     arguments={"memory": "block slot width"},
     axes="token width",
     fixed="block slot",

@@ -1,7 +1,5 @@
 """The queries of the absorbed form of latent attention."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

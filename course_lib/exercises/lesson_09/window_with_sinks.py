@@ -1,7 +1,5 @@
 """The mask of a sliding window with attention sinks."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

@@ -1,7 +1,5 @@
 """Take a head away."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Exchange what one head found by that of another run."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .ablate_head import LAYER

@@ -1,7 +1,5 @@
 """How much weight ends on the first token."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .previous_token_score import causal_weights

@@ -1,7 +1,5 @@
 """Where in the sequence a head looks back."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .previous_token_score import causal_weights

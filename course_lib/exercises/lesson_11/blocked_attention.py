@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 
 import torch
+from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 from . import wrong_blocks  # noqa: F401  wrong answers call its functions
 from .online_step import online_step
@@ -36,21 +35,10 @@ def blocked_attention(queries, keys, values, block, causal):
     return context, computed
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for number, (block, head_dim, width) in enumerate(rng.size_rows(4, 3, 2, 8)):
-        tokens = 3 * block + 1 + rng.integer(block - 1)  # the last block is smaller
-        std = 40.0 if number == 3 else 1.5
-        shapes = (tokens, head_dim), (tokens, head_dim), (tokens, width)
-        queries, keys, values = (
-            rng.normal(*shape, std=one) for shape, one in zip(shapes, (std, std, 1.0), strict=True)
-        )
-        if number == 3:  # the first query, which sees one key only, has a score of -20000
-            keys[0] = -20000.0 * head_dim**0.5 * queries[0] / queries[0].square().sum()
-        cases.append(Case((queries, keys, values, block, number % 2 == 1)))
-    queries, keys, values, block, _ = cases[1].arguments
-    whole = (queries[: 2 * block], keys[: 2 * block], values[: 2 * block])
-    return [*cases, Case((*whole, block, True)), Case((*whole, 3 * block, True)), Case((*whole, 1, False))]
+def _low_first(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return keys with which the first query, which sees one key only, has a score of -20000."""
+    first = -20000.0 * queries.shape[1] ** 0.5 * queries[:1] / queries[0].square().sum()
+    return torch.cat([first, 30 * keys[1:]])
 
 
 EXERCISE = FunctionExercise(
@@ -77,7 +65,17 @@ EXERCISE = FunctionExercise(
         "1 to the count.",
     ),
     given=inspect.getsource(online_step),
-    draw=_draw,
+    inputs={
+        "token": lambda rng, block: 3 * block + 1 + rng.integer(block - 1),  # the last block is smaller
+        "causal": [False, True],
+    },
+    std=1.5,
+    also=(
+        {"queries": lambda queries: 30 * queries, "keys": _low_first, "causal": True},
+        {"token": lambda block: 2 * block, "causal": True},
+        {"token": 6, "block": 9, "causal": True},
+        {"token": 6, "block": 1, "causal": False},
+    ),
     arguments={"queries": "token head_dim", "keys": "token head_dim", "values": "token width"},
     axes="context computed",
     wrong="""

@@ -1,7 +1,5 @@
 """What writing the scores costs."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def online_step(largest, total, context, scores, values):
@@ -23,32 +21,10 @@ def online_step(largest, total, context, scores, values):
     )
 
 
-def _step(state: tuple[Tensor, ...], scores: Tensor, values: Tensor, shrinks: str = "tc") -> tuple[Tensor, ...]:
-    largest, total, context = state
-    new = torch.maximum(largest, scores.amax(-1))
-    shrink, weights = (largest - new).exp(), (scores - new[:, None]).exp()
-    total = total * shrink if "t" in shrinks else total
-    context = context * shrink[:, None] if "c" in shrinks else context
-    return new, total + weights.sum(-1), context + weights @ values
-
-
-def _start(queries: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    none = torch.zeros(queries, dtype=torch.float64)
-    return none - torch.inf, none, torch.zeros(queries, width, dtype=torch.float64)
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for number, (queries, keys, width, before) in enumerate(rng.size_rows(3, 4, 3, 9)):
-        raised = 1000.0 * (number == 2)
-        first, scores = (rng.normal(queries, count, std=1.5) + raised for count in (before, keys))
-        state = _step(_start(queries, width), first, rng.normal(before, width))
-        higher = torch.arange(queries)[:, None] % 2  # half of the rows get a larger score, the others don't
-        scores = scores - scores.amax(-1, keepdim=True) + state[0][:, None] + 2.0 * higher - 1.0
-        cases.append(Case((*state, scores, rng.normal(keys, width)), "the scores are about 1000" if raised else ""))
-    queries, keys, width = rng.sizes(3, 3)
-    first = Case((*_start(queries, width), rng.normal(queries, keys), rng.normal(keys, width)), "no block came before")
-    return [*cases[:2], first, cases[2]]
+def _scores(scores: Tensor, largest: Tensor) -> Tensor:
+    """Return scores of which every second row has a larger one than the rows before, and the others have none."""
+    higher = 2.0 * (torch.arange(len(scores)) % 2) - 1.0
+    return scores - scores.amax(-1, keepdim=True) + (largest + higher)[:, None]
 
 
 EXERCISE = FunctionExercise(
@@ -70,7 +46,26 @@ EXERCISE = FunctionExercise(
         "`new = torch.maximum(largest, scores.amax(-1))`, `shrink = (largest - new).exp()` and "
         "`weights = (scores - new[:, None]).exp()`; then `total * shrink + weights.sum(-1)`, and the context likewise.",
     ),
-    draw=_draw,
+    inputs={
+        "earlier": "query before",
+        "largest": lambda earlier: earlier.amax(-1),
+        "total": lambda earlier, largest: (earlier - largest[:, None]).exp().sum(-1),
+        "context": lambda rng, earlier, largest, before, head_dim: (
+            (earlier - largest[:, None]).exp() @ rng.normal(before, head_dim)
+        ),
+        "scores": _scores,
+    },
+    calls=2,
+    std=1.5,
+    special={
+        "no block came before": {
+            "largest": lambda query: torch.full((query,), -torch.inf, dtype=torch.float64),
+            "total": lambda query: torch.zeros(query, dtype=torch.float64),
+            "context": lambda query, head_dim: torch.zeros(query, head_dim, dtype=torch.float64),
+            "scores": "query key",
+        },
+        "the scores are about 1000": {"earlier": lambda earlier: earlier + 1000.0},
+    },
     arguments={
         "largest": "query",
         "total": "query",

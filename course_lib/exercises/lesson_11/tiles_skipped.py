@@ -1,22 +1,11 @@
 """How many tiles a causal mask saves."""
 
-from __future__ import annotations
-
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def tiles_skipped(num_tokens, size):  # two ints -> int
     side = -(-num_tokens // size)  # tiles a side; the last may be smaller
     return side * (side - 1) // 2  # those above the diagonal
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for size, side in rng.size_rows(4, 2, 3, 12):
-        cases += [Case((size * side, size)), Case((size * side + 1 + rng.integer(size - 1), size))]
-    return [*cases, Case((13, 1)), Case((7, 16))]
 
 
 EXERCISE = FunctionExercise(
@@ -33,7 +22,14 @@ EXERCISE = FunctionExercise(
         "A smaller tile at the end is a tile, too: 5 tokens in tiles of 2 are 3 tiles a side.",
         "With n tiles a side, the first row skips n - 1 tiles, the second n - 2, and the last none.",
     ),
-    draw=_draw,
+    inputs={"num_tokens": lambda size, side: size * side},
+    calls=4,
+    sizes=(3, 12),
+    also=(
+        *[{"num_tokens": lambda rng, size, side: size * side + 1 + rng.integer(size - 1)}] * 4,
+        {"num_tokens": 13, "size": 1},
+        {"num_tokens": 7, "size": 16},
+    ),
     least={"num_tokens": 1, "size": 1},
     wrong="""
 1 => -1

@@ -1,7 +1,5 @@
 """How fast a model can write."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """The module of the exercise before, with its mistake corrected."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

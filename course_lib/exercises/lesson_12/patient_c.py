@@ -1,7 +1,5 @@
 """A module with a mistake to be found by reading and probing."""
 
-from __future__ import annotations
-
 from course_lib.exercises.name_exercise import NameExercise
 
 

@@ -1,10 +1,6 @@
 """The cache on each device."""
 
-from __future__ import annotations
-
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):
@@ -12,21 +8,6 @@ def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_
     kv_heads_here = max(1, num_kv_heads // num_devices)
     # keys and values
     return 2 * num_tokens * kv_heads_here * head_dim * bytes_per_number
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for (kv, factor, half, tokens), size in zip(rng.size_rows(4, 4, 2, 9), rng.shuffled((2, 2, 4, 8)), strict=True):
-        sizes = 16 * tokens + 1 + rng.integer(15), 8 * half, size
-        for kv_heads, devices in ((kv * factor, kv), (kv, kv * factor)):  # a share each; one each, kept several times
-            cases.append(Case((sizes[0], kv_heads, sizes[1], devices, sizes[2])))
-    first = cases[0].arguments
-    return [
-        *cases,
-        Case((*first[:3], 1, first[4])),
-        Case((first[0], 1, *first[2:])),
-        Case((first[0], 3, first[2], 3, 2)),
-    ]
 
 
 EXERCISE = FunctionExercise(
@@ -44,7 +25,20 @@ EXERCISE = FunctionExercise(
         "Its share, num_kv_heads // num_devices, but never less than one.",
         "That number, times 2 for keys and values, times num_tokens, head_dim and bytes_per_number.",
     ),
-    draw=_draw,
+    inputs={
+        "num_tokens": lambda rng, tokens: 16 * tokens + rng.integer(16),
+        "num_kv_heads": lambda few, factor: few * factor,
+        "num_devices": lambda few: few,
+        "head_dim": lambda width: 8 * width,
+        "bytes_per_number": [2, 4, 8],
+    },
+    calls=4,
+    also=(
+        *[{"num_kv_heads": lambda few: few, "num_devices": lambda few, factor: few * factor}] * 4,
+        {"num_devices": 1},
+        {"num_kv_heads": 1},
+        {"factor": 1},
+    ),
     least={"num_kv_heads": 1, "num_devices": 1},
     wrong="""
 kv_heads_here * => num_kv_heads *

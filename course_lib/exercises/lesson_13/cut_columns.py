@@ -1,7 +1,5 @@
 """Columns for one device."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 from .cut_rows import WEIGHTS

@@ -1,7 +1,5 @@
 """Rows for one device."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

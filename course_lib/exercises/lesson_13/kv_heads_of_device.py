@@ -1,7 +1,5 @@
 """The kv heads of one device."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

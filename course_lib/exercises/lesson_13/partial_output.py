@@ -1,12 +1,8 @@
 """What one device adds."""
 
-from __future__ import annotations
-
 import torch
 
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def partial_output(
@@ -23,23 +19,6 @@ def partial_output(
     context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
     # (b, h, t, d) -> (b, t, h * d) -> (b, t, d_out)
     return context.transpose(1, 2).flatten(2) @ w_o.T
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, tokens, heads, width in rng.size_rows(3, 4, 2, 7):
-        d_in, d_out = (2 * heads * width + extra for extra in rng.sizes(2, 1, 5))  # there are other devices, too
-        projections = [rng.normal(heads * width, d_in, std=1.5 * d_in**-0.5) for _ in range(3)]
-        w_o = rng.normal(d_out, heads * width, std=width**-0.5)
-        cases.append(Case((rng.normal(batch, tokens, d_in), *projections, w_o, width)))
-    x, w_q, w_k, w_v, w_o, width = cases[0].arguments
-    cases.append(Case((x[:1, :1], w_q, w_k, w_v, w_o, width), "there is one sample of one token"))
-    alone = (w_q[:width], w_k[:width], w_v[:width], w_o[:, :width], width)
-    # Keys that point away from the queries: the first token's score, the only one of its row, is -20000 or less.
-    lowest = float((x[:, 0] @ w_q.T).unflatten(-1, (-1, width)).square().sum(-1).min()) * width**-0.5
-    factor = (20000.0 / lowest) ** 0.5
-    large = (x, factor * w_q, -factor * w_q, w_v, w_o, width)
-    return [*cases, Case((x, *alone), "the device has a single head"), Case(large, "the scores are -20000 and less")]
 
 
 EXERCISE = FunctionExercise(
@@ -60,7 +39,21 @@ EXERCISE = FunctionExercise(
         "Split, transpose, scale by head_dim ** -0.5, mask, softmax, weigh the values, transpose back and flatten; "
         "then `merged @ w_o.T`, which is (batch, token, d_out) although the device has only some of the heads.",
     ),
-    draw=_draw,
+    inputs={
+        "d_in": lambda heads, head_dim, more: 2 * heads * head_dim + more,  # there are other devices, too
+        "d_out": lambda heads, head_dim, extra: 2 * heads * head_dim + extra,
+        "w_q": lambda w_q, d_in: w_q * d_in**-0.5,
+        "w_k": lambda w_k, d_in: w_k * d_in**-0.5,
+        "w_v": lambda w_v, d_in: w_v * d_in**-0.5,
+    },
+    sizes=(2, 7),
+    std=1.2,
+    special={
+        "there is one sample of one token": {"batch": 1, "token": 1},
+        "the device has a single head": {"heads": 1},
+        # Keys that point away from the queries: the first token's score is the only one of its row.
+        "the scores are -20000 and less": {"w_q": lambda w_q: 3000.0 * w_q, "w_k": lambda w_q: -w_q},
+    },
     arguments={
         "x": "batch token d_in",
         "w_q": "heads*head_dim d_in",

@@ -1,7 +1,5 @@
 """What one device sends in a ring."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 

@@ -1,7 +1,5 @@
 """Cut a training batch from a text."""
 
-from __future__ import annotations
-
 import torch
 
 from course_lib.exercises.function_exercise import FunctionExercise

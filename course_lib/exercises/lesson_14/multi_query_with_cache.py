@@ -1,7 +1,5 @@
 """Multi-query attention with a cache, from memory."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

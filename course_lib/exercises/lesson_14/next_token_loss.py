@@ -1,7 +1,5 @@
 """How wrong a model's predictions are."""
 
-from __future__ import annotations
-
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
