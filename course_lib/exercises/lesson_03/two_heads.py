@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def two_heads(x, q_proj, k_proj, v_proj):
@@ -22,13 +21,7 @@ def two_heads(x, q_proj, k_proj, v_proj):
     return torch.cat(contexts, dim=-1)  # 2 x (t, d) -> (t, 2 * d)
 
 
-Pair = tuple[Tensor, Tensor]
-
-
-APART = "How many numbers should each row of the result have?"
-
-
-def _pair(std: float) -> Callable[[InputGenerator, int, int], Pair]:
+def _pair(std: float) -> Callable[..., tuple[Tensor, ...]]:
     return lambda rng, d_in, head_dim: tuple(rng.normal(d_in, head_dim, std=std * d_in**-0.5) for _ in range(2))
 
 

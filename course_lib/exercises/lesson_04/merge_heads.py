@@ -11,8 +11,6 @@ def merge_heads(x):
     return by_token.reshape(batch, num_tokens, num_heads * head_dim)
 
 
-APART = "How many numbers does a token have in all heads together, and how many has a row of your result?"
-
 EXERCISE = FunctionExercise(
     merge_heads,
     title="Put the heads back",

@@ -14,8 +14,6 @@ def rotary_table(num_tokens, head_dim, base):
     return angle.cos(), angle.sin()
 
 
-WIDE = "tables with an angle for each element. There is one angle per pair, and a head has head_dim / 2 pairs"
-
 EXERCISE = FunctionExercise(
     rotary_table,
     title="The table of rotations",

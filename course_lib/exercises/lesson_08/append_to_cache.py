@@ -1,11 +1,8 @@
 """Let a cache grow."""
 
 import torch
-from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
-
-Cache = tuple[Tensor, Tensor]
 
 
 def append_to_cache(cache, keys, values):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
 
 from course_lib.exercises.answering.from_source import FromSource
 from course_lib.exercises.exercise import Case
@@ -30,9 +27,6 @@ def greedy_decode(model, tokens, num_new):
         newest = model(tokens)[:, -1].argmax(dim=-1)
         tokens = torch.cat([tokens, newest[:, None]], dim=1)
     return tokens
-
-
-Model = Callable[[Tensor], Tensor]
 
 
 def _draw_long(rng: InputGenerator) -> list[Case]:

@@ -1,10 +1,6 @@
 """Take tokens back."""
 
-from torch import Tensor
-
 from course_lib.exercises.function_exercise import FunctionExercise
-
-Cache = tuple[Tensor, Tensor]
 
 
 def rewind_cache(cache, rejected):

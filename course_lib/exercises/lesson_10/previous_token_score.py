@@ -14,10 +14,6 @@ def previous_token_score(weights):  # (batch, head, query, key) -> (head)
     return before.mean(dim=(0, 2))
 
 
-def _diagonal(weights: Tensor, offset: int) -> Tensor:
-    return weights.diagonal(offset, 2, 3).mean(dim=(0, 2))
-
-
 def causal_weights(rng: InputGenerator, batch: int, head: int, token: int) -> Tensor:
     """Draw causal attention weights, (batch, head, query, key)."""
     keep = torch.ones(token, token, dtype=torch.bool).tril()

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
-from . import wrong_blocks  # noqa: F401  wrong answers call its functions
 from .online_step import online_step
 
 
@@ -79,16 +78,16 @@ EXERCISE = FunctionExercise(
     arguments={"queries": "token head_dim", "keys": "token head_dim", "values": "token width"},
     axes="context computed",
     wrong="""
-(wrong_blocks.attend(queries, keys, values, causal), wrong_blocks.count(len(queries), block, False))
+(result[0], right(queries, keys, values, block, False)[1])
     the right context, with every block computed, even those that are hidden as a whole
     ? Which keys does the first block of queries see?
-(wrong_blocks.attend(queries, keys, values, causal), len(queries) * (len(queries) + 1) // 2 if causal else len(queries) ** 2)
+(result[0], len(queries) * (len(queries) + 1) // 2 if causal else len(queries) ** 2)
     the right context, with the number of scores instead of the number of blocks
     ? What does your count count?
-(wrong_blocks.attend(queries, keys, values, causal), -(-len(queries) // block))
+(result[0], -(-len(queries) // block))
     the right context, with the number of the blocks of keys instead of that of all blocks
     ? Are the queries in blocks, too?
-(wrong_blocks.attend(queries, keys, values, False), wrong_blocks.count(len(queries), block, causal))
+(right(queries, keys, values, block, False)[0], result[1])
     attention without a mask, whatever `causal` is [no-causal-mask]
 total - torch.inf => total
     attention whose largest score starts at a number such as 0 or -1000: where all scores are far below it, each weight
@@ -101,7 +100,7 @@ total - torch.inf => total - 1000.0
 scores.masked_fill(~keep, -torch.inf) => scores.masked_fill(~keep, 0.0)
     attention in which hidden scores are 0, which is a score like any other
     ? Which weight does a hidden key get, and which score makes it 0?
-(wrong_blocks.filled_with(-1000.0, queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+~keep, -torch.inf => ~keep, -1000.0
     attention in which hidden scores are -1000, which is more than a score of -6000
     ? Which weight does a hidden key get, and which score makes it 0?
 start == first => False
@@ -109,19 +108,19 @@ start == first => False
     ? In the block on the diagonal, what does the first query see?
 0.5 => 0.0
     attention that is not scaled [missing-scale]
-(wrong_blocks.block_softmaxes(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+step = online_step(largest, total, mixed, scores, values[tile]) => step = largest, total, mixed + scores.softmax(-1) @ values[tile] && mixed / total[:, None] => mixed
     a sum of softmaxes, one for each block of keys
     ? What do the weights of a row sum to, over all blocks?
-(wrong_blocks.block_means(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+step = online_step(largest, total, mixed, scores, values[tile]) => step = largest, total + 1, mixed + scores.softmax(-1) @ values[tile]
     the mean of softmaxes, one for each block of keys: a block counts as much as any other, whatever its scores
     ? If all scores of one block are far below those of another, how much of its values should be left?
-(wrong_blocks.whole_blocks(queries, keys, values, block, causal), wrong_blocks.count(len(queries) // block * block, block, causal))
+len(queries), block) => len(queries) // block * block, block) && len(keys), => len(keys) // block * block,
     attention without the last, smaller block, of queries and of keys
     ? Where do your loops end for 5 tokens in blocks of 2?
-(wrong_blocks.masked_scores(queries, keys, causal)[:, :len(queries) // block * block].softmax(-1) @ values[:len(queries) // block * block], -(-len(queries) // block) * (len(queries) // block))
+range(0, first + 1 if causal else len(keys), block) => range(0, min(first + 1 if causal else len(keys), len(keys) // block * block), block)
     attention without the last, smaller block of keys
     ? Where does your inner loop end for 5 tokens in blocks of 2?
-(wrong_blocks.without_shrinking(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+step = online_step(largest, total, mixed, scores, values[tile]) => new = torch.maximum(largest, scores.amax(-1)); weights = (scores - new[:, None]).exp(); step = new, total + weights.sum(-1), mixed + weights @ values[tile]
     sums that are not made smaller when a block brings a larger score
     ? To which largest score do the old total and the old context refer?
 mixed / total[:, None] => mixed
@@ -134,27 +133,27 @@ context, computed => context
     attention whose scores are divided by head_dim, not by its square root [wrong-scale]
 queries. => values.
     attention scaled by the width of the values [wrong-scale]
-(wrong_blocks.attend(queries, keys, values, True), wrong_blocks.count(len(queries), block, causal))
+(right(queries, keys, values, block, True)[0], result[1])
     causal attention, whatever `causal` is
     ? Where does your code use `causal`?
-(wrong_blocks.attend(queries, keys, values, True), wrong_blocks.count(len(queries), block, True))
+right(queries, keys, values, block, True)
     causal attention and its number of blocks, whatever `causal` is
     ? Where does your code use `causal`?
-(wrong_blocks.attend(queries, keys, values, False), wrong_blocks.count(len(queries), block, False))
+right(queries, keys, values, block, False)
     attention without a mask and the number of all blocks, whatever `causal` is [no-causal-mask]
 first: => start:
     attention in which every block is masked like the one on the diagonal
     ? In a block left of the diagonal, which keys are later than a query?
-(wrong_blocks.attend(queries, keys, values, causal), wrong_blocks.count(len(queries) // block * block, block, causal))
+whole = slice(len(queries) // block * block); return result[0], right(queries[whole], keys[whole], values[whole], block, causal)[1]
     the right context, with the smaller blocks at the end left out of the number
     ? How many blocks are there for 5 tokens in blocks of 2?
-(wrong_blocks.attend(queries, keys, values, causal), wrong_blocks.count(len(queries), block, causal) - (-(-len(queries) // block) if causal else 0))
+(result[0], result[1] - (-(-len(queries) // block) if causal else 0))
     the right context, with the blocks below the diagonal of the table; those on it are computed, too
     ? Which block does the first block of queries need?
-(wrong_blocks.without_the_rest(queries, keys, values, block, causal), wrong_blocks.count(len(queries), block, causal))
+result[0][len(queries) // block * block :] = 0.0; return result
     a context whose last, smaller block of queries is missing
     ? Where does your outer loop end for 5 tokens in blocks of 2?
-(wrong_blocks.masked_scores(queries, keys, causal).softmax(0) @ values, wrong_blocks.count(len(queries), block, causal))
+scores = queries @ keys.T * queries.shape[1] ** -0.5; scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool() & causal, -torch.inf); return scores.softmax(0) @ values, result[1]
     attention with softmax over the queries [softmax-wrong-axis]
 """,
 )
