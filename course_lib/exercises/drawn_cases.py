@@ -9,6 +9,8 @@ from itertools import cycle, product
 from math import prod
 from typing import Any
 
+from torch import Tensor
+
 from .exercise import Case, Exercise
 from .input_generator import InputGenerator
 
@@ -19,9 +21,9 @@ Inputs = Mapping[str, Any]
 class WithDrawnCases(Exercise):
     """An exercise whose calls are drawn: normal elements for arguments with axes, sizes for all others.
 
-    An input is the names of its axes, such as "token num_heads*head_dim", a list of values that calls take in turn,
-    another value, or a function. A function's parameters are named after what they get: other inputs, sizes of axes,
-    `rng`, or the input itself as it would be without the function.
+    An input is the names of its axes, such as "token num_heads*head_dim", a tuple of these, a list of values that calls
+    take in turn, another value, or a function. A function's parameters are named after what they get: other inputs,
+    sizes of axes, `rng`, or the input itself as it would be without the function.
 
     Attributes:
         arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}; a list's are its tensors'.
@@ -92,7 +94,10 @@ class WithDrawnCases(Exercise):
             value = self.inputs.get(name, self.arguments.get(name, name))
             asked = _parameters(value) if callable(value) else ()
             axes = self.arguments.get(name) if name in asked else value
-            named += [*(axes.replace("*", " ").split() if isinstance(axes, str) else ()), *asked]
+            texts = axes if isinstance(axes, tuple) else (axes,)
+            named += [size for one in texts if isinstance(one, str) for size in one.replace("*", " ").split()] + [
+                *asked
+            ]
         given = {"rng", *self.inputs, *self.arguments}
         return [name for name in dict.fromkeys(named) if name.isidentifier() and name not in given]
 
@@ -120,12 +125,17 @@ class _DrawnInputs(dict[str, Any]):
         value, below = layers[at][name], layers[at + 1 :]
         if callable(value):
             return value(*(self._draw(asked, below) if asked == name else self[asked] for asked in _parameters(value)))
-        if not isinstance(value, str):
-            return value
-        shape = [
-            prod(int(size) if size.isdigit() else self[size] for size in axis.split("*")) for axis in value.split()
-        ]
-        return shape[0] if name in self._sizes else self._rng.normal(*shape, std=self._std)
+        if isinstance(value, tuple):
+            return tuple(map(self._tensor, value))
+        if isinstance(value, str):
+            return prod(self._shape(value)) if name in self._sizes else self._tensor(value)
+        return value
+
+    def _shape(self, axes: str) -> list[int]:
+        return [prod(int(size) if size.isdigit() else self[size] for size in axis.split("*")) for axis in axes.split()]
+
+    def _tensor(self, axes: str) -> Tensor:
+        return self._rng.normal(*self._shape(axes), std=self._std)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:

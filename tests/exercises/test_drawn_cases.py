@@ -45,6 +45,12 @@ def test_a_function_gets_what_its_parameters_name():
         assert (x > 0).all() and num_heads % 10 == 0 and not keep.any() and keep.shape == x.shape[:2]
 
 
+def test_a_tuple_of_axes_is_a_tuple_of_tensors():
+    inputs = {"x": ("batch token", "token 2*batch"), "keep": True}
+    for (left, right), *_ in (case.arguments for case in exercise(inputs=inputs).cases(InputGenerator(0))):
+        assert right.shape == (left.shape[1], 2 * left.shape[0])
+
+
 def test_a_list_of_values_is_dealt_out():
     drawn = exercise(inputs={"keep": ["a", "b", "c"]}, also=({},) * 3).cases(InputGenerator(0))
     kept = [case.arguments[2] for case in drawn]

@@ -27,10 +27,7 @@ EXERCISE = FunctionExercise(
         "`kept = keys.shape[2] - rejected`, and `keys[:, :, :kept]`; the same for the values.",
     ),
     inputs={
-        "cache": lambda rng, batch, kv_head, cached, head_dim: (
-            rng.normal(batch, kv_head, cached, head_dim),
-            rng.normal(batch, kv_head, cached, head_dim),
-        ),
+        "cache": ("batch kv_head cached head_dim", "batch kv_head cached head_dim"),
         # As many kept as rejected would hide which of the two is which.
         "rejected": lambda rng, cached: rng.choice([count for count in range(1, cached) if cached != 2 * count]),
     },

@@ -36,7 +36,7 @@ EXERCISE = FunctionExercise(
         *[{"num_devices": lambda few: few, "num_kv_heads": lambda few, factor: few * factor}] * 3,
         {"factor": 1},
         {"few": 1},
-        {"factor": 1, "few": 1},
+        {"num_devices": 1},
     ),
     each=("device",),
     axes="first count",
