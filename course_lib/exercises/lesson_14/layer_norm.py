@@ -7,8 +7,6 @@ from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
-EPSILON = 1e-5
-
 
 def layer_norm(x, gain, shift):
     # (batch, token, width), two of (width) -> (batch, token, width)
@@ -63,10 +61,10 @@ dim=-1 => dim=(1, 2)
 1e-5 => 0.0
     the same without 1e-5, which matters for small elements
     ? What is added to the variance?
-(x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0).sqrt() + EPSILON) * gain + shift
+(variance + 1e-5).sqrt() => (variance.sqrt() + 1e-5)
     1e-5 added after the square root
     ? To what is 1e-5 added: to the variance, or to its root?
-(x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + EPSILON) * gain + shift
+(variance + 1e-5).sqrt() => (variance + 1e-5)
     a division by the variance, without its square root
     ? What would happen to your result if x were twice as large?
 x - x.mean(dim=-1, keepdim=True) => x

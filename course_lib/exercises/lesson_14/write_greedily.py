@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 
 from course_lib.exercises.answering.from_source import FromSource
-from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
 
 def write_greedily(model, tokens, num_new):
@@ -41,17 +39,6 @@ def model_of(embedding, mixing, naming, limit):
 """
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for batch, length, num_new in rng.size_rows(3, 3, 4, 9):
-        width, vocabulary = 13, 19
-        drawn = rng.normal(vocabulary, width), rng.normal(width, width, std=0.5), rng.normal(width, vocabulary, std=2.0)
-        tokens = torch.tensor([[rng.integer(vocabulary) for _ in range(length)] for _ in range(batch)])
-        model = FromSource(RECURRENT_MODEL, "model_of", (*drawn, length + num_new))
-        cases.append(Case((model, tokens, num_new), "a model goes on with a few texts"))
-    return cases
-
-
 EXERCISE = FunctionExercise(
     write_greedily,
     title="Write a text with the cache",
@@ -66,7 +53,14 @@ EXERCISE = FunctionExercise(
         "What goes into the first call, and what into every later one?",
         "Only the last token's scores matter: `scores[:, -1].argmax(dim=-1, keepdim=True)` is (batch, 1).",
     ),
-    draw=_draw,
+    inputs={
+        "model": lambda rng, token, num_new: FromSource(
+            RECURRENT_MODEL,
+            "model_of",
+            (rng.normal(19, 13), rng.normal(13, 13, std=0.5), rng.normal(13, 19, std=2.0), token + num_new),
+        ),
+        "tokens": lambda rng, batch, token: rng.integers(19, batch, token),
+    },
     arguments={"tokens": "batch token"},
     axes="batch token",
     wrong="""
