@@ -273,7 +273,7 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
 
     @cached_property
     def _explanations(self) -> Explanations:
-        return Explanations(self.solution, self.draw, self._extracted, self.arguments, self.axes.split())
+        return Explanations(self.solution, self.cases, self._extracted, self.arguments, self.axes.split())
 
     def _called(self, answer: Answer, cases: Sequence[Case]) -> list[Any] | None:
         """Call an answer that was called before; None if it stops now."""

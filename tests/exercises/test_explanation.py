@@ -32,6 +32,6 @@ def test_an_explanation_holds_on_fresh_inputs_too():
     exercise = ALL["explicit_intensity"]
     answer = run_cell(COUNTED.replace("LAST", "10**9"), exercise.name)
     assert TOLD in exercise.judge(LocalAnswer(answer), InputGenerator(3)).message
-    calls, fresh = len(answer.__globals__["calls"]), len(exercise.draw(InputGenerator(0)))
+    calls, fresh = len(answer.__globals__["calls"]), len(exercise.cases(InputGenerator(0)))
     assert TOLD in message(exercise.name, COUNTED.replace("LAST", str(calls)))
     assert TOLD not in message(exercise.name, COUNTED.replace("LAST", str(calls - fresh)))
