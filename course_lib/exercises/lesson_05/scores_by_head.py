@@ -24,7 +24,6 @@ EXERCISE = FunctionExercise(
         "Turn the keys in their last two axes: `keys.transpose(2, 3)`.",
         "Scale by the width of one head, the last size of the queries.",
     ),
-    first={"key": "query"},  # any two axes can be multiplied
     also=({"head": 1}, {"batch": 1, "query": 1}, {"head_dim": 1}),
     arguments={"queries": "batch head query head_dim", "keys": "batch head key head_dim"},
     axes="batch head query key",
@@ -50,8 +49,5 @@ result.sum(1)
     the scores of all heads added up, without an axis of heads [heads-share-scores]
 result[:, :1].expand_as(result)
     the scores of head 0 for every head [heads-share-scores]
-queries.transpose(1, 2) @ keys.transpose(1, 2).transpose(2, 3) * queries.shape[-1] ** (-0.5)
-    the products of heads with heads, token by token: (batch, token, head, head)
-    ? Which two axes does `@` multiply? Who meets whom?
 """,
 )
