@@ -77,9 +77,11 @@ def seeds_for(name, at):
 def test_each_known_wrong_answer_has_its_name_on_every_draw(name):
     for at, wrong in enumerate(FUNCTIONS[name].known):
         assert wrong.mistake is None or wrong.mistake in CATALOGUE
-        for seed in seeds_for(name, at):
-            verdict = judged(name, wrong.code, seed)
-            assert not verdict.passed and verdict.mistake == wrong.mistake, f"seed {seed}, {wrong.equals}: {verdict}"
+        verdicts = [judged(name, wrong.code, seed) for seed in seeds_for(name, at)]
+        for verdict in verdicts:
+            assert not verdict.passed and verdict.mistake == wrong.mistake, f"{wrong.equals}: {verdict}"
+        said = {verdict.message for verdict in verdicts}
+        assert f"Your result equals {wrong.equals}." in said, f"{wrong.code.code} is never told: {said}"
 
 
 @pytest.mark.one_in(6)
