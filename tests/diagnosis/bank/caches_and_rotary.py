@@ -1259,6 +1259,44 @@ def second_axis_after_the_transpose():
 
 
 @case("rotary-unused")
+def angles_handed_down_and_result_dropped():
+    torch.manual_seed(145)
+
+    def apply_rotary_pos_emb(q, k, cos, sin):
+        def half(t):
+            a, b = t.chunk(2, dim=-1)
+            return torch.cat((-b, a), dim=-1)
+
+        return q * cos + half(q) * sin, k * cos + half(k) * sin
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.qkv_proj, self.o_proj = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
+
+        def forward(self, x, position_embeddings, past):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv_proj(x).chunk(3, -1))
+            cos, sin = position_embeddings
+            apply_rotary_pos_emb(q, k, cos, sin)  # wrong
+            past.append((k, v))
+            k, v = (torch.cat(held, dim=2) for held in zip(*past, strict=True))
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            scores = (q @ k.mT * self.d**-0.5).masked_fill(~keep, torch.finfo(x.dtype).min)
+            return self.o_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        rate = 10000.0 ** (-torch.arange(0, m.d, 2, device=x.device, dtype=x.dtype) / m.d)
+        angle = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None] * rate
+        cos, sin, past = angle.cos().repeat(1, 2), angle.sin().repeat(1, 2), []
+        return prompt_then_tokens(
+            lambda tokens, start: m(tokens, [t[start : start + tokens.shape[1]] for t in (cos, sin)], past), x
+        )
+
+    return Attention(9, 3, 6), some_x(2, 6, 9), {"num_heads": 3, "call": call}
+
+
+@case("rotary-unused")
 def turned_part_not_put_back():
     torch.manual_seed(146)
 

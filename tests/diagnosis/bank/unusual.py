@@ -286,6 +286,37 @@ def left_padding_a_sample_with_nan_to_num():
 
 
 @case(None)
+def samples_of_different_lengths_in_a_loop():
+    class RaggedAttention(nn.Module):
+        def __init__(self, d_in, d_out, n_heads):
+            super().__init__()
+            self.n_heads = n_heads
+            self.query, self.key, self.value = (nn.Linear(d_in, d_out) for _ in range(3))
+            self.output = nn.Linear(d_out, d_out, bias=False)
+
+        def sample(self, x):  # (token, width)
+            q, k, v = (
+                f(x).unflatten(1, (self.n_heads, -1)).transpose(0, 1) for f in (self.query, self.key, self.value)
+            )
+            context = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+            return self.output(context.transpose(0, 1).flatten(1))
+
+        def forward(self, x, lengths):
+            longest = x.shape[1]
+            done = [self.sample(one[:n]) for one, n in zip(x, lengths, strict=True)]
+            return torch.stack([F.pad(one, (0, 0, 0, longest - len(one))) for one in done])
+
+    def lengths(x):
+        return [max(1, x.shape[1] - i % 3) for i in range(len(x))]
+
+    torch.manual_seed(19)
+    x = some_x(3, 7, 11)
+    inside = torch.arange(7) < torch.tensor(lengths(x))[:, None]
+    keep = inside[:, None, None, :] & inside[:, None, :, None]  # padding neither sees nor is seen
+    return RaggedAttention(11, 20, 4), x, {"num_heads": 4, "keep": keep, "call": lambda m, x: m(x, lengths(x))}
+
+
+@case(None)
 def documents_packed_in_one_row():
     class PackedDocuments(nn.Module):
         def __init__(self, d_in, h, d):
