@@ -358,6 +358,68 @@ def every_two_turned():
 
 
 @case(None)
+def slopes_with_a_cache():
+    torch.manual_seed(33)
+
+    class ALiBi(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wqkv, self.out = nn.Linear(d_in, 3 * heads * d, bias=False), nn.Linear(heads * d, d_in)
+            self.register_buffer("slopes", 2.0 ** (-8 * torch.arange(1, heads + 1) / heads))
+
+        def forward(self, x, past):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.wqkv(x).chunk(3, -1))
+            past["kv"] = torch.cat((past["kv"], torch.stack((k, v))), dim=3) if past else torch.stack((k, v))
+            k, v = past["kv"]
+            at = torch.arange(k.shape[2], device=x.device)
+            distance = (at[None] - at[-q.shape[2] :, None]).to(x.dtype)
+            bias = (self.slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+            return self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, past), x, prompt=2)
+
+    return ALiBi(12, 4, 5), some_x(2, 6, 12), {"num_heads": 4, "call": call}
+
+
+@case(None)
+def window_for_a_long_prompt():
+    torch.manual_seed(34)
+    window, n = 3, 8
+
+    class Mistral(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.wq, self.wk, self.wv = (nn.Linear(dim, size * d, bias=False) for size in (h, kv, kv))
+            self.wo = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, past):
+            q = self.wq(x).unflatten(-1, (self.h, self.d)).transpose(1, 2)
+            k, v = (w(x).unflatten(-1, (self.kv, self.d)).transpose(1, 2) for w in (self.wk, self.wv))
+            first = past["seen"]
+            at = torch.arange(first, first + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            if first:
+                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
+            places = torch.arange(first + x.shape[1] - k.shape[2], first + x.shape[1], device=x.device)
+            past.update(k=k[:, :, 1 - window :], v=v[:, :, 1 - window :], seen=first + x.shape[1])
+            keep = (places <= at[:, None]) & (places > at[:, None] - window)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {"seen": 0}
+        return torch.cat([m(chunk, past) for chunk in x.split(3, dim=1)], dim=1)
+
+    at = torch.arange(n)
+    keep = at > at[:, None] - window
+    return Mistral(15, 4, 2, 6), some_x(2, n, 15), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
+
+
+@case(None)
 def norms_of_heads_before_they_are_turned():
     torch.manual_seed(35)
 
@@ -1256,6 +1318,40 @@ def second_axis_after_the_transpose():
             return self.out(y.transpose(1, 2).flatten(2))
 
     return Attention(11, 6, 2, 4), some_x(2, 7, 11), {"num_heads": 6, "num_kv_heads": 2}
+
+
+@case("rotary-unused")
+def one_place_for_all():
+    torch.manual_seed(144)
+
+    class Rotary(nn.Module):
+        def __init__(self, d):
+            super().__init__()
+            self.register_buffer("inv_freq", 10000.0 ** (-torch.arange(0, d, 2).float() / d), persistent=False)
+
+        def forward(self, x, position_ids):
+            freqs = position_ids[..., None].to(x.dtype) * self.inv_freq.to(x.dtype)
+            emb = torch.cat((freqs, freqs), dim=-1)
+            return emb.cos()[:, None], emb.sin()[:, None]
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, kv, d):
+            super().__init__()
+            self.d, self.rotary_emb = d, Rotary(d)
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, n * d, bias=False) for n in (heads, kv, kv))
+            self.o_proj = nn.Linear(heads * d, hidden, bias=False)
+
+        def forward(self, x, position_ids=None):
+            b, n, _ = x.shape
+            if position_ids is None:
+                position_ids = torch.zeros(b, n, dtype=torch.long, device=x.device)  # wrong
+            q, k, v = (p(x).view(b, n, -1, self.d).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+            cos, sin = self.rotary_emb(x, position_ids)  # wrong
+            q, k = (t * cos + torch.cat((-t[..., self.d // 2 :], t[..., : self.d // 2]), -1) * sin for t in (q, k))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            return self.o_proj(y.transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(10, 4, 2, 6), some_x(3, 6, 10), {"num_heads": 4, "num_kv_heads": 2}
 
 
 @case("rotary-unused")

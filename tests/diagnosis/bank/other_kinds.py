@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .case import collector, some_x
-from .parts import Parts, causal_softmax
+from .parts import Parts, causal_softmax, in_pieces
 
 CASES, case = collector()
 
@@ -528,3 +528,18 @@ def distances_from_the_right_end_of_the_table():
             return self.attend(self.scores(q, k) + self.with_distances(q, rows), v)
 
     return RightEnd(), some_x(2, 6, 9), {"num_heads": 2}
+
+
+@case(None)
+def one_pass_as_in_pieces():
+    class Cached(Parts):
+        def step(self, x, kept):
+            q, k, v = self.qkv(x)
+            kept["k"], kept["v"] = torch.cat((kept["k"], k), 2), torch.cat((kept["v"], v), 2)
+            return self.attend(self.scores(q, kept["k"]), kept["v"])
+
+    def call(code, x):
+        kept = {name: x.new_zeros(len(x), 3, 0, 4) for name in "kv"}
+        return in_pieces(lambda tokens, at: code.step(tokens, kept), x)
+
+    return Cached(d_in=9, heads=3, head_dim=4), some_x(2, 6, 9), {"num_heads": 3, "call": call}

@@ -401,6 +401,26 @@ def view_for_a_transpose():
     return SeqFirstAttention(9, 30, 5), some_x(2, 8, 9, seed=55), {"num_heads": 5}
 
 
+@case("batch-mixed")
+def softmax_with_an_axis_too_many():
+    class ExpAttention(nn.Module):
+        def __init__(self, dim, heads, dim_head):
+            super().__init__()
+            self.dim_head = dim_head
+            self.wq, self.wk, self.wv = (nn.Parameter(torch.randn(heads, dim, dim_head) / dim**0.5) for _ in range(3))
+            self.wo = nn.Linear(heads * dim_head, dim)
+
+        def forward(self, x):
+            q, k, v = (x[:, None] @ w for w in (self.wq, self.wk, self.wv))
+            scores = q @ k.mT / math.sqrt(self.dim_head)
+            powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True)).tril()
+            weights = powers / powers.sum(dim=(0, -1), keepdim=True)  # wrong
+            return self.wo((weights @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(56)
+    return ExpAttention(16, 6, 3), some_x(2, 5, 16, seed=56), {"num_heads": 6}
+
+
 @case("values-misaligned")
 def keys_behind_values_in_front():
     torch.manual_seed(120)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .case import collector, some_x
-from .parts import Parts, causal_softmax
+from .parts import Parts, causal_softmax, turned
 
 CASES, case = collector()
 
@@ -167,6 +167,21 @@ def keys_first_and_their_transpose():
 
 
 @case("window-off-by-one")
+def a_loop_with_a_slice():
+    def attention(x, w):
+        q, k, v = x @ w[0], x @ w[1], x @ w[2]
+        rows = []
+        for i in range(x.shape[1]):
+            low = max(0, i - 2)  # wrong
+            s = q[:, i : i + 1] @ k[:, low : i + 1].mT * q.shape[-1] ** -0.5  # wrong
+            rows.append(s.softmax(-1) @ v[:, low : i + 1])  # wrong
+        return torch.cat(rows, 1)
+
+    w = torch.randn(3, 10, 6, generator=torch.Generator().manual_seed(2)) / 3
+    return lambda x: attention(x, w.to(x)), some_x(2, 6, 10), {"num_heads": 1, "window": 2}
+
+
+@case("window-off-by-one")
 def both_sides_one_too_wide():
     class Wide(Parts):
         def forward(self, x):
@@ -176,6 +191,24 @@ def both_sides_one_too_wide():
             return self.merge(self.scores(q, k).masked_fill(far, -1e9).softmax(-1) @ v)  # wrong
 
     return Wide(d_in=10, heads=2, head_dim=6), some_x(2, 7, 10), {"num_heads": 2, "window": 2, "causal": False}
+
+
+@case("window-off-by-one")
+def mask_added_from_a_buffer():
+    class Buffer(Parts):
+        def __init__(self, window=3):
+            super().__init__(d_in=12, heads=4, head_dim=4, kv_heads=2)
+            hidden = ~torch.ones(32, 32, dtype=torch.bool).tril().triu(-window)  # wrong
+            self.register_buffer("mask", torch.zeros(32, 32).masked_fill(hidden, -torch.inf))  # wrong
+
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+            t = x.shape[1]
+            scores = self.scores(turned(q), turned(k)) + self.mask[:t, :t]  # wrong
+            return self.merge(scores.softmax(-1) @ v)
+
+    return Buffer(), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2, "window": 3}
 
 
 @case("window-off-by-one")
@@ -433,6 +466,22 @@ def learned_places_left_out():
             return self.attend(self.scores(q, k), v)  # wrong
 
     return Places(), some_x(2, 5, 9), {"num_heads": 3}
+
+
+@case("dead-parameter")
+def memory_keys_not_joined():
+    class Memory(Parts):
+        def __init__(self):
+            super().__init__(d_in=10, heads=3, head_dim=4)
+            self.memory = nn.Parameter(torch.randn(2, 12))
+
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            extra = self.split(self.memory.expand(len(x), -1, -1))
+            torch.cat((extra, k), 2)  # wrong
+            return self.attend(self.scores(q, k), v)  # wrong
+
+    return Memory(), some_x(2, 5, 10), {"num_heads": 3}
 
 
 # ---------------------------------------------------------------------------------------- token-missing-from-cache

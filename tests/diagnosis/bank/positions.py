@@ -420,6 +420,18 @@ def unit_length_over_the_heads_of_einsum():
 
 
 @case("softcap-missing")
+def not_divided_first():
+    class First(Parts):
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) * self.head_dim**-0.5
+            scores = scores.tanh() * 30.0  # wrong
+            return self.attend(scores, v)
+
+    return First(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3}
+
+
+@case("softcap-missing")
 def set_and_never_read():
     class Never(Parts):
         def __init__(self, softcap=50.0):

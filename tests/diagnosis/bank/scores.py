@@ -291,6 +291,31 @@ def half_only_for_the_product():
 
 
 @case("overflow-half")
+def autocast_region():
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, dim_head):
+            super().__init__()
+            self.heads, self.scale = heads, dim_head**-0.5
+            self.to_qkv = nn.Linear(dim, 3 * heads * dim_head, bias=False)
+            self.to_out = nn.Linear(heads * dim_head, dim)
+
+        def attend(self, q, k, v):
+            sim = torch.matmul(q, k.transpose(-1, -2))  # wrong
+            sim = sim * self.scale  # wrong
+            i = torch.arange(q.shape[-2], device=q.device)
+            return sim.masked_fill(i[:, None] < i, -torch.inf).softmax(dim=-1) @ v
+
+        def forward(self, x):
+            with torch.autocast(x.device.type, dtype=torch.float16):
+                q, k, v = self.to_qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+                out = self.attend(q, k, v).transpose(1, 2).flatten(2)
+            return self.to_out(out.to(x.dtype))
+
+    torch.manual_seed(83)
+    return Attention(14, 5, 9), some_x(2, 7, 14, spread=170.0), {"num_heads": 5}
+
+
+@case("overflow-half")
 def half_single_head():
     class SelfAttention(nn.Module):
         def __init__(self, d_in, d_out):

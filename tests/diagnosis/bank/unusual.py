@@ -720,6 +720,26 @@ def fused_kernel_with_float_mask():
     return Fused(13, 5, 3), some_x(2, 7, 13), {"num_heads": 5}
 
 
+@case(None)
+def fused_kernel_padded_to_a_round_width():
+    class PaddedHeads(nn.Module):
+        """Heads of five are filled up to eight with zeros for the kernel, and the scale stays that of five."""
+
+        def __init__(self, d_in, heads, d, wide=8):
+            super().__init__()
+            self.heads, self.d, self.wide = heads, d, wide
+            self.qkv, self.proj = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            qkv = self.qkv(x).unflatten(-1, (3, self.heads, self.d))
+            q, k, v = F.pad(qkv, (0, self.wide - self.d)).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.d**-0.5)
+            return self.proj(y[..., : self.d].transpose(1, 2).flatten(2))
+
+    torch.manual_seed(51)
+    return PaddedHeads(11, 3, 5), some_x(2, 7, 11), {"num_heads": 3}
+
+
 # Other layouts
 
 
@@ -1212,6 +1232,13 @@ def course_multi_head_with_padding():
     x = some_x(3, 7, 10)
     options = {"num_heads": 4, "keep": keep(x), "call": lambda m, x: m(x, keep=keep(x))}
     return MultiHeadAttention(10, 24, 4), x, options
+
+
+@case(None)
+def course_multi_head_fused_in_two_widths():
+    torch.manual_seed(84)
+    m = MultiHeadAttention(11, 17, 3, d_qk=12, d_v=15, dropout=0.1, kernel="fused")
+    return m, some_x(2, 6, 11), {"num_heads": 3}
 
 
 @case(None)
