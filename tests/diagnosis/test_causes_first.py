@@ -116,10 +116,6 @@ def in_pieces(*sizes, filled=False):
     return decode
 
 
-def one_pass(module, x):
-    return module(x)[0]
-
-
 PIECES = [
     (Cached, {}, in_pieces(PROMPT)),
     (JoinsNewValuesFirst, {}, in_pieces()),

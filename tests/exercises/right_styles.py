@@ -161,7 +161,6 @@ CONV = "nn.Linear(d_in, d_out, bias=False) => nn.Conv1d(d_in, d_out, 1, bias=Fal
     f"self.{role}_proj(x) => self.{role}_proj(x.mT).mT" for role in "qkv"
 )
 SCALE = "super().__init__() => super().__init__() | self.scale = nn.Parameter(torch.tensor({} ** -0.5))"
-DROP = "super().__init__() => super().__init__() | self.drop = nn.Dropout(0.0) && @ values => @ values && weights = {w} => weights = self.drop({w})"
 MASK = "keep = torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => "
 BUFFER = "super().__init__() => super().__init__() | self.register_buffer('mask', torch.ones(512, 512).triu(1).bool())"
 SDPA = "context = weights @ values => context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)"

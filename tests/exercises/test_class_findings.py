@@ -33,7 +33,6 @@ def layer(name, made, before=INIT):
 
 
 SHIFT, DIMS = own("shift", "torch.zeros(d_out)"), "(num_heads, 1, d_out // num_heads)"
-VECTORS = own("c, self.d", "torch.zeros(d_out)), nn.Parameter(torch.zeros(d_out)")
 MADE = ("a new layer is made, `Linear (24, 24)`", "make its layers")
 FLOAT = ("dtype", "float64", "device", "Dropout")
 SINGLE_BIASED = "nn.Linear(d_in, d_out, bias=False) => nn.Linear(d_in, d_out)"

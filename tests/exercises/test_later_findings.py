@@ -134,6 +134,12 @@ def test_it_is_refused_and_named(name, source, words, seed):
     assert not verdict.passed and words in verdict.message
 
 
+@pytest.mark.parametrize(("signature", "body", "words"), SLIPS)
+def test_a_slip_is_named_however_it_is_written(signature, body, words):
+    verdict = judged(signature.split("(")[0], f"def {signature}: {body}")
+    assert not verdict.passed and words in verdict.message
+
+
 @pytest.mark.parametrize(("name", "source"), RIGHT)
 def test_its_right_neighbour_passes(name, source):
     assert judged(name, source).passed

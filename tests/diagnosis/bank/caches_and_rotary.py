@@ -8,11 +8,8 @@ from torch import nn
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 from course_lib.attention import (
-    GroupedQueryAttention,
     KVCache,
     LlamaAttention,
-    MultiHeadAttention,
-    MultiQueryAttention,
 )
 
 from .case import collector, some_x
@@ -46,31 +43,6 @@ def prompt_then_tokens(step, x, prompt=3):
 
 
 @case(None)
-def course_llama():
-    torch.manual_seed(1)
-    module = LlamaAttention(20, num_heads=4, num_kv_heads=2, head_dim=6)
-    return module, some_x(2, 5, 20), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case(None)
-def course_llama_fused_with_one_kv_head():
-    torch.manual_seed(2)
-    module = LlamaAttention(18, num_heads=3, num_kv_heads=1, kernel="fused")
-    return module, some_x(3, 6, 18), {"num_heads": 3, "num_kv_heads": 1}
-
-
-@case(None)
-def course_llama_writes_word_by_word():
-    torch.manual_seed(3)
-
-    def call(m, x):
-        cache = KVCache(len(x), 3, x.shape[1], 4, dtype=x.dtype, device=x.device)
-        return prompt_then_tokens(lambda tokens, start: m(tokens, cache=cache), x)
-
-    return LlamaAttention(14, num_heads=3, head_dim=4), some_x(2, 7, 14), {"num_heads": 3, "call": call}
-
-
-@case(None)
 def course_llama_fused_in_chunks():
     torch.manual_seed(4)
 
@@ -94,57 +66,6 @@ def course_llama_padded_on_the_left():
 
     module = LlamaAttention(16, num_heads=4, num_kv_heads=1)
     return module, some_x(3, 6, 16), {"num_heads": 4, "num_kv_heads": 1, "keep": real[:, None, None], "call": call}
-
-
-@case(None)
-def course_multi_head_writes_word_by_word():
-    torch.manual_seed(6)
-
-    def call(m, x):
-        cache = KVCache(len(x), m.num_heads, 16, m.head_dim, dtype=x.dtype, device=x.device)
-        return prompt_then_tokens(lambda tokens, start: m(tokens, cache=cache), x)
-
-    return MultiHeadAttention(11, 15, 3), some_x(2, 6, 11), {"num_heads": 3, "call": call}
-
-
-@case(None)
-def course_multi_query_with_two_prompts_in_one_cache():
-    torch.manual_seed(7)
-
-    def call(m, x):
-        cache = KVCache(len(x), 1, 16, 5, value_dim=3, dtype=x.dtype, device=x.device)
-        m(x.flip(1)[:, :4], cache=cache)
-        cache.rewind()
-        return prompt_then_tokens(lambda tokens, start: m(tokens, cache=cache), x, prompt=1)
-
-    module = MultiQueryAttention(9, 13, 4, d_qk=20, d_v=12, kernel="fused")
-    return module, some_x(3, 5, 9), {"num_heads": 4, "num_kv_heads": 1, "call": call}
-
-
-@case(None)
-def course_grouped_query_takes_a_step_back():
-    torch.manual_seed(8)
-
-    def call(m, x):
-        cache = KVCache(len(x), 2, 16, 4, dtype=x.dtype, device=x.device)
-        first = m(x[:, :3], cache=cache)
-        m(x[:, :2], cache=cache)  # a guess of two tokens that was wrong
-        cache.rewind(3)
-        return torch.cat([first, m(x[:, 3:], cache=cache)], dim=1)
-
-    module = GroupedQueryAttention(10, 16, 4, num_kv_heads=2, bias=True)
-    return module, some_x(2, 7, 10), {"num_heads": 4, "num_kv_heads": 2, "call": call}
-
-
-@case(None)
-def course_cross_attention():
-    torch.manual_seed(9)
-
-    def call(m, x):
-        return m(x, context=x.flip(1))
-
-    module = GroupedQueryAttention(12, 18, 6, num_kv_heads=3, causal=False)
-    return module, some_x(2, 5, 12), {"num_heads": 6, "num_kv_heads": 3, "causal": False, "call": call}
 
 
 # ------------------------------------------------------------------------------------------------ caches
@@ -279,103 +200,6 @@ if transformers is not None:
 
         return attention, some_x(2, 6, 24), {"num_heads": 4, "num_kv_heads": 2, "call": call}
 
-    @case(None)
-    def own_attention_with_the_library_cache():
-        torch.manual_seed(14)
-
-        class Attention(nn.Module):
-            def __init__(self, hidden, heads, kv, d):
-                super().__init__()
-                self.d, self.groups = d, heads // kv
-                self.q_proj, self.o_proj = nn.Linear(hidden, heads * d), nn.Linear(heads * d, hidden)
-                self.k_proj, self.v_proj = nn.Linear(hidden, kv * d), nn.Linear(hidden, kv * d)
-
-            def forward(self, x, past_key_values=None):
-                q, k, v = (
-                    p(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
-                )
-                start = 0 if past_key_values is None else past_key_values.get_seq_length()
-                at = torch.arange(start, start + x.shape[1], device=x.device)
-                q, k = turn(q, at), turn(k, at)
-                if past_key_values is not None:
-                    k, v = past_key_values.update(k, v, 0)
-                later = torch.arange(k.shape[2], device=x.device) > at[:, None]
-                k, v = k.repeat_interleave(self.groups, 1), v.repeat_interleave(self.groups, 1)
-                w = (q @ k.mT * self.d**-0.5).masked_fill(later, torch.finfo(q.dtype).min)
-                w = w.softmax(-1, dtype=torch.float32).to(q.dtype)
-                return self.o_proj((w @ v).transpose(1, 2).flatten(2))
-
-        def call(m, x):
-            cache = transformers.DynamicCache()
-            return torch.cat([m(part, cache) for part in x.split(4, dim=1)], dim=1)
-
-        return Attention(15, 6, 3, 4), some_x(3, 7, 15), {"num_heads": 6, "num_kv_heads": 3, "call": call}
-
-
-@case(None)
-def ring_over_a_window():
-    torch.manual_seed(15)
-    window, n = 3, 7
-
-    class Rolling(nn.Module):
-        def __init__(self, dim, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.wq, self.wo = nn.Linear(dim, h * d), nn.Linear(h * d, dim)
-            self.wk, self.wv = nn.Linear(dim, kv * d), nn.Linear(dim, kv * d)
-
-        def forward(self, token, ring):
-            b = len(token)
-            at = torch.tensor([ring["seen"]], device=token.device)
-            q = turn(self.wq(token).view(b, self.h, 1, self.d), at)
-            ring["k"][:, :, ring["seen"] % window] = turn(self.wk(token).view(b, self.kv, 1, self.d), at)[:, :, 0]
-            ring["v"][:, :, ring["seen"] % window] = self.wv(token).view(b, self.kv, self.d)
-            ring["seen"] += 1
-            full = min(ring["seen"], window)
-            k, v = ring["k"][:, :, :full], ring["v"][:, :, :full]
-            y = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-            return self.wo(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        shape = (len(x), m.kv, window, m.d)
-        ring = {"seen": 0, "k": x.new_zeros(shape), "v": x.new_zeros(shape)}
-        return torch.cat([m(token, ring) for token in x.split(1, dim=1)], dim=1)
-
-    at = torch.arange(n)
-    keep = at > at[:, None] - window
-    return Rolling(11, 4, 2, 6), some_x(2, n, 11), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
-
-
-@case(None)
-def lists_joined_at_every_step():
-    torch.manual_seed(16)
-
-    class Decoder(nn.Module):
-        def __init__(self, d_in, d_out, heads):
-            super().__init__()
-            self.heads = heads
-            self.query, self.key, self.value = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
-            self.proj = nn.Linear(d_out, d_out)
-            self.forget()
-
-        def forget(self):
-            self.keys, self.values = [], []
-
-        def forward(self, x):
-            heads = lambda t: t.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # noqa: E731
-            q = heads(self.query(x))
-            self.keys.append(heads(self.key(x)))
-            self.values.append(heads(self.value(x)))
-            k, v = torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2)
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=len(self.keys) == 1 and q.shape[2] > 1)
-            return self.proj(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        m.forget()
-        return prompt_then_tokens(lambda tokens, start: m(tokens), x, prompt=2)
-
-    return Decoder(12, 20, 4), some_x(3, 6, 12), {"num_heads": 4, "call": call}
-
 
 @case(None)
 def index_copy_into_a_buffer():
@@ -435,109 +259,6 @@ def pages_of_two_tokens():
         return torch.cat([m(x[:, t : t + 1], pool, table, t) for t in range(x.shape[1])], dim=1)
 
     return Paged(10, 6, 2, 5), some_x(3, 5, 10), {"num_heads": 6, "num_kv_heads": 2, "call": call}
-
-
-@case(None)
-def keys_kept_as_they_are_and_turned_when_read():
-    torch.manual_seed(19)
-
-    class Streaming(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.wqkv, self.wo = nn.Linear(d_in, 3 * heads * d, bias=False), nn.Linear(heads * d, d_in)
-
-        def forward(self, x, past=None):
-            q, k, v = self.wqkv(x).unflatten(-1, (3, self.heads, self.d)).permute(2, 0, 3, 1, 4)
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            past = (k, v)
-            places = torch.arange(k.shape[2], device=x.device)
-            q, k = turn(q, places[-q.shape[2] :]), turn(k, places)
-            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
-            return self.wo(y.transpose(1, 2).flatten(2)), past
-
-    def call(m, x):
-        rows, past = [], None
-        for chunk in x.split(2, dim=1):
-            y, past = m(chunk, past)
-            rows.append(y)
-        return torch.cat(rows, dim=1)
-
-    return Streaming(12, 3, 6), some_x(2, 7, 12), {"num_heads": 3, "call": call}
-
-
-@case(None)
-def one_query_folded_over_its_group():
-    torch.manual_seed(20)
-
-    class Folded(nn.Module):
-        def __init__(self, d_in, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.q, self.k, self.v = nn.Linear(d_in, h * d), nn.Linear(d_in, kv * d), nn.Linear(d_in, kv * d)
-            self.o = nn.Linear(h * d, d_in)
-
-        def prefill(self, x):
-            q, k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-            return self.o(y.transpose(1, 2).flatten(2)), (k, v)
-
-        def decode(self, x, cache):
-            k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.k, self.v))
-            k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
-            q = self.q(x).view(len(x), self.kv, self.h // self.kv, self.d)  # the group stands where the token was
-            y = F.scaled_dot_product_attention(q, k, v)
-            return self.o(y.reshape(len(x), 1, -1)), (k, v)
-
-        def forward(self, x, cache=None):
-            return self.prefill(x) if cache is None else self.decode(x, cache)
-
-    def call(m, x):
-        y, cache = m(x[:, :2])
-        rows = [y]
-        for t in range(2, x.shape[1]):
-            y, cache = m(x[:, t : t + 1], cache)
-            rows.append(y)
-        return torch.cat(rows, dim=1)
-
-    return Folded(9, 6, 2, 4), some_x(3, 6, 9), {"num_heads": 6, "num_kv_heads": 2, "call": call}
-
-
-@case(None)
-def packed_by_groups_and_causal_while_it_reads():
-    torch.manual_seed(21)
-
-    class Megatron(nn.Module):
-        def __init__(self, hidden, heads, groups, d):
-            super().__init__()
-            self.heads, self.groups, self.d = heads, groups, d
-            self.query_key_value = nn.Linear(hidden, (heads + 2 * groups) * d)
-            self.dense = nn.Linear(heads * d, hidden)
-
-        def forward(self, x, layer_past=None):
-            b, n, _ = x.shape
-            mixed = self.query_key_value(x).view(b, n, self.groups, -1, self.d)
-            q, k, v = mixed.split([self.heads // self.groups, 1, 1], dim=3)
-            q, k, v = (t.flatten(2, 3).transpose(1, 2) for t in (q, k, v))
-            past = 0 if layer_past is None else layer_past[0].shape[2]
-            at = torch.arange(past, past + n, device=x.device)
-            q, k = turn(q, at), turn(k, at)
-            if layer_past is not None:
-                k, v = torch.cat((layer_past[0], k), 2), torch.cat((layer_past[1], v), 2)
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=n > 1, enable_gqa=True)
-            return self.dense(y.transpose(1, 2).reshape(b, n, -1)), (k, v)
-
-    def generate(m, x):
-        y, past = m(x[:, :-2])
-        rows = [y]
-        for t in (-2, -1):
-            y, past = m(x[:, t][:, None], past)
-            rows.append(y)
-        return torch.cat(rows, dim=1)
-
-    return Megatron(17, 4, 2, 6), some_x(2, 6, 17), {"num_heads": 4, "num_kv_heads": 2, "call": generate}
 
 
 @case(None)
@@ -603,36 +324,6 @@ def torch_bias_for_the_lower_right():
 
 
 # ------------------------------------------------------------------------------------------------ positions
-
-
-@case(None)
-def first_quarter_turned():
-    torch.manual_seed(31)
-
-    class NeoX(nn.Module):
-        def __init__(self, hidden, heads, d, pct=0.25):
-            super().__init__()
-            self.heads, self.d, self.ndims = heads, d, int(d * pct)
-            self.query_key_value, self.dense = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
-            inv_freq = 1.0 / (10000 ** (torch.arange(0, self.ndims, 2).float() / self.ndims))
-            self.register_buffer("inv_freq", inv_freq, persistent=False)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            qkv = self.query_key_value(x).view(b, n, self.heads, 3 * self.d).transpose(1, 2)
-            q, k, v = qkv.chunk(3, dim=-1)
-            freqs = torch.outer(torch.arange(n, device=x.device).type_as(self.inv_freq), self.inv_freq)
-            emb = torch.cat((freqs, freqs), dim=-1)
-            q, k = self.partly(q, emb.cos(), emb.sin()), self.partly(k, emb.cos(), emb.sin())
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.dense(y.transpose(1, 2).reshape(b, n, -1))
-
-        def partly(self, t, cos, sin):
-            rot, rest = t[..., : self.ndims], t[..., self.ndims :]
-            half = torch.cat((-rot[..., self.ndims // 2 :], rot[..., : self.ndims // 2]), dim=-1)
-            return torch.cat((rot * cos.to(t.dtype) + half * sin.to(t.dtype), rest), dim=-1)
-
-    return NeoX(14, 3, 16), some_x(2, 6, 14), {"num_heads": 3}
 
 
 @case(None)
@@ -843,38 +534,6 @@ def one_more_in_the_sum():
 
 
 @case(None)
-def first_tokens_stay_in_the_window():
-    torch.manual_seed(39)
-    sink, window, n = 1, 2, 7
-
-    class Window(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.qkv, self.o = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
-
-        def evict(self, t):
-            return t if t.shape[2] <= sink + window else torch.cat((t[:, :, :sink], t[:, :, -window:]), dim=2)
-
-        def forward(self, token, past):
-            q, k, v = self.qkv(token).unflatten(-1, (3, self.heads, self.d)).permute(2, 0, 3, 1, 4)
-            if past:
-                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
-            past["k"], past["v"] = self.evict(k), self.evict(v)
-            places = torch.arange(past["k"].shape[2], device=token.device)  # inside the cache, not in the text
-            q, k = turn(q, places[-1:]), turn(past["k"], places)
-            return self.o(F.scaled_dot_product_attention(q, k, past["v"]).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        past = {}
-        return torch.cat([m(token, past) for token in x.split(1, dim=1)], dim=1)
-
-    at = torch.arange(n)
-    keep = (at < sink) | (at > at[:, None] - window)
-    return Window(13, 2, 6), some_x(2, n, 13), {"num_heads": 2, "keep": keep, "call": call}
-
-
-@case(None)
 def a_temperature_for_every_head():
     torch.manual_seed(40)
 
@@ -971,28 +630,6 @@ def documents_that_each_begin_at_zero():
 
 
 @case(None)
-def patches_turned_in_two_directions():
-    torch.manual_seed(43)
-
-    class Vision(nn.Module):
-        def __init__(self, embed, heads, d, columns=3):
-            super().__init__()
-            self.heads, self.columns = heads, columns
-            self.qkv, self.proj = nn.Linear(embed, 3 * heads * d), nn.Linear(heads * d, embed)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            at = torch.arange(x.shape[1], device=x.device)
-            row, column = at // self.columns, at % self.columns
-            q_row, q_column, k_row, k_column = (*q.chunk(2, -1), *k.chunk(2, -1))
-            q = torch.cat((turn(q_row, row, 100.0), turn(q_column, column, 100.0)), -1)
-            k = torch.cat((turn(k_row, row, 100.0), turn(k_column, column, 100.0)), -1)
-            return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-
-    return Vision(11, 2, 8), some_x(2, 6, 11), {"num_heads": 2, "causal": False}
-
-
-@case(None)
 def longer_texts_by_scaled_angles():
     torch.manual_seed(44)
 
@@ -1018,93 +655,7 @@ def longer_texts_by_scaled_angles():
     return Yarn(9, 4, 6), some_x(3, 5, 9), {"num_heads": 4}
 
 
-# ------------------------------------------------------------------------------------------------ memories
-
-
-@case(None)
-def decoder_block_with_a_memory():
-    torch.manual_seed(51)
-
-    class Cross(nn.Module):
-        def __init__(self, d_model, d_memory, heads):
-            super().__init__()
-            self.heads, self.norm = heads, nn.LayerNorm(d_model)
-            self.q, self.kv = nn.Linear(d_model, d_model), nn.Linear(d_memory, 2 * d_model)
-            self.out = nn.Linear(d_model, d_model)
-
-        def forward(self, x, memory, memory_keep):
-            q = self.q(self.norm(x)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            k, v = self.kv(memory).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=memory_keep[:, None, None])
-            return x + self.out(y.transpose(1, 2).flatten(2))
-
-    real = torch.ones(3, 5, dtype=torch.bool)
-    real[1, 4] = real[2, 3:] = False
-    encoder = torch.randn(12, 7) / 12**0.5
-
-    def call(m, x):
-        memory = torch.tanh(x @ encoder.to(x))  # what another network made of the same words
-        return m(x, memory, real.to(x.device))
-
-    options = {"num_heads": 3, "causal": False, "keep": real[:, None, None], "call": call}
-    return Cross(12, 7, 3), some_x(3, 5, 12), options
-
-
-@case(None)
-def memory_projected_once_for_all_steps():
-    torch.manual_seed(52)
-
-    class Cross(nn.Module):
-        def __init__(self, d_model, heads, kv, d):
-            super().__init__()
-            self.heads, self.kv, self.d = heads, kv, d
-            self.wq, self.wo = nn.Linear(d_model, heads * d), nn.Linear(heads * d, d_model)
-            self.wk, self.wv = nn.Linear(d_model, kv * d), nn.Linear(d_model, kv * d)
-
-        def forward(self, x, memory, cache):
-            if "k" not in cache:
-                cache["k"], cache["v"] = (
-                    w(memory).unflatten(-1, (self.kv, self.d)).transpose(1, 2) for w in (self.wk, self.wv)
-                )
-            q = self.wq(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
-            y = F.scaled_dot_product_attention(q, cache["k"], cache["v"], enable_gqa=True)
-            return self.wo(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = {}
-        return torch.cat([m(token, x.flip(1), cache) for token in x.split(1, dim=1)], dim=1)
-
-    options = {"num_heads": 4, "num_kv_heads": 2, "causal": False, "call": call}
-    return Cross(10, 4, 2, 6), some_x(2, 5, 10), options
-
-
 # ------------------------------------------------------------------------------------------------ more right ones
-
-
-@case(None)
-def module_of_torch_with_kept_tokens():
-    torch.manual_seed(201)
-
-    class Block(nn.Module):
-        def __init__(self, width, heads):
-            super().__init__()
-            self.norm, self.attn = nn.LayerNorm(width), nn.MultiheadAttention(width, heads, batch_first=True)
-
-        def forward(self, x, past=None):
-            y = self.norm(x)
-            both = y if past is None else torch.cat((past, y), dim=1)
-            hide = torch.ones(y.shape[1], both.shape[1], dtype=torch.bool, device=x.device)
-            out, _ = self.attn(y, both, both, attn_mask=hide.triu(1 + both.shape[1] - y.shape[1]), need_weights=False)
-            return x + out, both
-
-    def call(m, x):
-        rows, past = [], None
-        for part in x.split(2, dim=1):
-            y, past = m(part, past)
-            rows.append(y)
-        return torch.cat(rows, dim=1)
-
-    return Block(12, 3), some_x(2, 7, 12), {"num_heads": 3, "call": call}
 
 
 @case(None)
@@ -1272,42 +823,6 @@ def static_slots_with_an_additive_mask():
 
 
 @case(None)
-def guess_taken_back_by_cropping():
-    torch.manual_seed(207)
-
-    class Draft(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
-            self.out = nn.Linear(heads * d, d_in)
-            self.past = []
-
-        def crop(self, length):
-            self.past = [t[:, :, :length] for t in self.past] if length else []
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            start = self.past[0].shape[2] if self.past else 0
-            at = torch.arange(start, start + x.shape[1], device=x.device)
-            q, k = turn(q, at), turn(k, at)
-            if self.past:
-                k, v = torch.cat((self.past[0], k), 2), torch.cat((self.past[1], v), 2)
-            self.past = [k, v]
-            keep = torch.arange(k.shape[2], device=x.device) <= at[:, None]
-            return self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        m.crop(0)
-        first = m(x[:, :2])
-        m(x[:, 3:5])
-        m.crop(2)
-        return torch.cat((first, m(x[:, 2:])), dim=1)
-
-    return Draft(12, 3, 6), some_x(2, 6, 12), {"num_heads": 3, "call": call}
-
-
-@case(None)
 def layer_norms_and_pairs_side_by_side():
     torch.manual_seed(208)
 
@@ -1366,25 +881,6 @@ if transformers is not None:
         return attention, x, {"call": call, **told}
 
     @case(None)
-    def library_latent_attention():
-        torch.manual_seed(45)
-        config = transformers.DeepseekV3Config(
-            hidden_size=20, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=10, kv_lora_rank=9,
-            qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,
-        )  # fmt: skip
-        return library("deepseek_v3", "DeepseekV3", config, some_x(2, 5, 20), num_heads=3)
-
-    @case(None)
-    def library_sinks():
-        torch.manual_seed(46)
-        config = transformers.GptOssConfig(
-            hidden_size=14, num_attention_heads=4, num_key_value_heads=2, head_dim=6, num_hidden_layers=1
-        )
-        attention, x, told = library("gpt_oss", "GptOss", config, some_x(3, 5, 14), num_heads=4, num_kv_heads=2)
-        nn.init.normal_(attention.sinks)
-        return attention, x, told
-
-    @case(None)
     def library_norms_before_rotary():
         torch.manual_seed(47)
         config = transformers.Qwen3Config(hidden_size=15, num_attention_heads=6, num_key_value_heads=3, head_dim=4)
@@ -1435,64 +931,6 @@ def length_moves_with_the_prompt_only():
         return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
 
     return Llama(12, 4, 2, 6), some_x(2, 7, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
-
-
-@case("stale-cache")
-def new_key_over_the_last_one():
-    torch.manual_seed(102)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, d, slots=20):
-            super().__init__()
-            self.heads, self.d, self.slots = heads, d, slots
-            self.wqkv, self.wo = nn.Linear(dim, 3 * heads * d), nn.Linear(heads * d, dim)
-
-        def forward(self, x, kv, start_pos):
-            b, n, _ = x.shape
-            q, k, v = self.wqkv(x).view(b, n, 3, self.heads, self.d).permute(2, 0, 3, 1, 4)
-            write = start_pos - 1 if start_pos else 0  # wrong
-            kv[0, :, :, write : write + n] = k
-            kv[1, :, :, write : write + n] = v
-            k, v = kv[:, :, :, : write + n]
-            hidden = torch.ones(n, write + n, dtype=torch.bool, device=x.device).triu(write + 1)
-            w = (q @ k.mT / math.sqrt(self.d)).masked_fill(hidden, -torch.inf).softmax(-1)
-            return self.wo((w @ v).transpose(1, 2).reshape(b, n, -1))
-
-    def call(m, x):
-        kv = x.new_zeros(2, len(x), m.heads, m.slots, m.d)
-        return prompt_then_tokens(lambda tokens, start: m(tokens, kv, start), x)
-
-    return Attention(11, 3, 5), some_x(3, 6, 11), {"num_heads": 3, "call": call}
-
-
-@case("stale-cache")
-def nobody_forgets_the_last_prompt():
-    torch.manual_seed(103)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, h, kv, d):
-            super().__init__()
-            self.d, self.past = d, None
-            self.q, self.k, self.v = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
-            self.o = nn.Linear(h * d, dim, bias=False)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            start = 0 if self.past is None else self.past[0].shape[2]
-            at = torch.arange(start, start + x.shape[1], device=x.device)
-            q, k = turn(q, at), turn(k, at)
-            if self.past is not None:
-                k = torch.cat([self.past[0], k], dim=2)  # wrong
-                v = torch.cat([self.past[1], v], dim=2)  # wrong
-            self.past = (k, v)  # wrong
-            keep = torch.arange(k.shape[2], device=x.device) <= at[:, None]
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
-            return self.o(y.transpose(1, 2).flatten(2))
-
-    def generate(m, x):
-        return prompt_then_tokens(lambda tokens, start: m(tokens), x)
-
-    return Attention(14, 6, 3, 4), some_x(2, 6, 14), {"num_heads": 6, "num_kv_heads": 3, "call": generate}
 
 
 @case("stale-cache")
@@ -1556,41 +994,6 @@ def ring_of_one_slot_too_few():
     at = torch.arange(n)
     keep = at > at[:, None] - window
     return Rolling(9, 4, 2, 6), some_x(2, n, 9), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
-
-
-@case("positions-restart-in-cache")
-def every_piece_is_turned_from_zero():
-    torch.manual_seed(106)
-
-    class Llama(nn.Module):
-        def __init__(self, dim, h, kv, d):
-            super().__init__()
-            self.d, self.rep = d, h // kv
-            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
-            self.o_proj = nn.Linear(h * d, dim, bias=False)
-
-        def forward(self, x, past=None):
-            b, n, _ = x.shape
-            q, k, v = (p(x).view(b, n, -1, self.d) for p in (self.q_proj, self.k_proj, self.v_proj))
-            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-            position_ids = torch.arange(n, device=x.device)  # wrong
-            q, k = turn(q, position_ids), turn(k, position_ids)
-            if past is not None:
-                k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
-            keys, values = k.repeat_interleave(self.rep, dim=1), v.repeat_interleave(self.rep, dim=1)
-            keep = torch.ones(n, k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - n)
-            y = F.scaled_dot_product_attention(q, keys, values, attn_mask=keep)
-            return self.o_proj(y.transpose(1, 2).reshape(b, n, -1)), (k, v)
-
-    def call(m, x):
-        y, past = m(x[:, :3])
-        rows = [y]
-        for t in range(3, x.shape[1]):
-            y, past = m(x[:, t : t + 1], past)
-            rows.append(y)
-        return torch.cat(rows, dim=1)
-
-    return Llama(13, 4, 2, 6), some_x(2, 6, 13), {"num_heads": 4, "num_kv_heads": 2, "call": call}
 
 
 @case("positions-restart-in-cache")
@@ -1811,33 +1214,6 @@ def the_next_page_too_early():
 
 
 @case("causal-top-left")
-def fused_flag_in_every_step():
-    torch.manual_seed(121)
-
-    class Llama(nn.Module):
-        def __init__(self, dim, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
-            self.out_proj = nn.Linear(h * d, dim, bias=False)
-
-        def forward(self, x, cache):
-            q, k, v = (
-                p(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
-            )
-            at = torch.arange(cache.length, cache.length + x.shape[1], device=x.device)
-            k, v = cache.append(turn(k, at), v)
-            y = F.scaled_dot_product_attention(turn(q, at), k, v, is_causal=True, enable_gqa=True)  # wrong
-            return self.out_proj(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = KVCache(len(x), m.kv, 16, m.d, dtype=x.dtype, device=x.device)
-        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x, prompt=4)
-
-    return Llama(12, 4, 2, 6), some_x(2, 7, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
-
-
-@case("causal-top-left")
 def tril_of_queries_by_keys():
     torch.manual_seed(122)
 
@@ -1865,101 +1241,6 @@ def tril_of_queries_by_keys():
 
 
 @case("causal-top-left")
-def triangle_made_where_it_is_used():
-    torch.manual_seed(124)
-
-    class Rotary(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
-            self.o = nn.Linear(heads * d, d_in, bias=False)
-
-        def forward(self, x, cache):
-            q, k, v = (p(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2) for p in (self.q, self.k, self.v))
-            start = cache["k"].shape[2] if cache else 0
-            at = torch.arange(start, start + x.shape[1], device=x.device)
-            q, k = turn(q, at), turn(k, at)
-            if cache:
-                k, v = torch.cat((cache["k"], k), 2), torch.cat((cache["v"], v), 2)
-            cache.update(k=k, v=v)
-            scores = q @ k.mT * self.d**-0.5
-            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)  # wrong
-            return self.o((scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = {}
-        return torch.cat([m(piece, cache) for piece in x.split(2, dim=1)], dim=1)
-
-    return Rotary(10, 3, 8), some_x(2, 6, 10), {"num_heads": 3, "call": call}
-
-
-@case("causal-top-left")
-def rows_of_the_static_mask_from_the_top():
-    torch.manual_seed(123)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, h, kv, d, slots=16):
-            super().__init__()
-            self.h, self.kv, self.d, self.slots = h, kv, d, slots
-            self.wqkv, self.wo = nn.Linear(dim, (h + 2 * kv) * d, bias=False), nn.Linear(h * d, dim, bias=False)
-            self.register_buffer("causal_mask", torch.ones(slots, slots, dtype=torch.bool).tril(), persistent=False)
-
-        def setup_caches(self, x):
-            self.k = x.new_zeros(len(x), self.kv, self.slots, self.d)
-            self.v = torch.zeros_like(self.k)
-
-        def forward(self, x, input_pos):
-            b, n, _ = x.shape
-            q, k, v = self.wqkv(x).split([self.h * self.d, self.kv * self.d, self.kv * self.d], dim=-1)
-            q, k, v = (t.view(b, n, -1, self.d).transpose(1, 2) for t in (q, k, v))
-            q, k = turn(q, input_pos), turn(k, input_pos)
-            self.k[:, :, input_pos] = k
-            self.v[:, :, input_pos] = v
-            mask = self.causal_mask[None, None, :n]  # wrong
-            y = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=mask, enable_gqa=True)
-            return self.wo(y.transpose(1, 2).reshape(b, n, -1))
-
-    def generate(m, x):
-        m.setup_caches(x)
-        at = torch.arange(x.shape[1], device=x.device)
-        return prompt_then_tokens(lambda tokens, start: m(tokens, at[start : start + tokens.shape[1]]), x)
-
-    return Attention(13, 4, 2, 6), some_x(2, 6, 13), {"num_heads": 4, "num_kv_heads": 2, "call": generate}
-
-
-@case("causal-top-left")
-def additive_triangle_for_each_chunk():
-    torch.manual_seed(124)
-
-    class Attention(nn.Module):
-        def __init__(self, hidden, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.qkv, self.dense = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
-
-        def causal(self, n_q, n_k, like):
-            mask = torch.full((n_q, n_k), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device)
-            return torch.triu(mask, diagonal=1)  # wrong
-
-        def forward(self, x, past):
-            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
-            at = torch.arange(past["n"], past["n"] + x.shape[1], device=x.device)
-            q, k = turn(q, at), turn(k, at)
-            if past["n"]:
-                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
-            past.update(k=k, v=v, n=k.shape[2])
-            scores = q @ k.mT * self.d**-0.5 + self.causal(q.shape[2], k.shape[2], x)
-            return self.dense((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        past = {"n": 0}
-        return torch.cat([m(chunk, past) for chunk in x.split(3, dim=1)], dim=1)
-
-    return Attention(11, 2, 8), some_x(3, 8, 11), {"num_heads": 2, "call": call}
-
-
-@case("causal-top-left")
 def torch_bias_for_the_upper_left():
     torch.manual_seed(125)
 
@@ -1982,65 +1263,6 @@ def torch_bias_for_the_upper_left():
         return torch.cat((first, m(x[:, 4:], past)[0]), 1) if x.shape[1] > 4 else first
 
     return Attention(9, 3, 4), some_x(2, 7, 9), {"num_heads": 3, "call": call}
-
-
-@case("causal-top-left")
-def queries_counted_from_zero():
-    torch.manual_seed(126)
-
-    class Latent(nn.Module):
-        def __init__(self, d_in, heads, d, rank):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.q, self.down = nn.Linear(d_in, heads * d), nn.Linear(d_in, rank)
-            self.up, self.o = nn.Linear(rank, 2 * heads * d), nn.Linear(heads * d, d_in)
-
-        def forward(self, x, latents):
-            latents.append(self.down(x))
-            k, v = self.up(torch.cat(latents, dim=1)).unflatten(-1, (2, self.heads, self.d)).unbind(2)
-            q = self.q(x).unflatten(-1, (self.heads, self.d))
-            query_at = torch.arange(q.shape[1], device=x.device)  # wrong
-            key_at = torch.arange(k.shape[1], device=x.device)
-            scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(self.d)
-            scores = torch.where(key_at > query_at[:, None], -torch.inf, scores)
-            return self.o(torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v).flatten(2))
-
-    def call(m, x):
-        latents = []
-        return torch.cat([m(part, latents) for part in x.split(2, dim=1)], dim=1)
-
-    return Latent(12, 4, 5, 7), some_x(2, 6, 12), {"num_heads": 4, "call": call}
-
-
-@case("causal-top-left")
-def window_laid_at_the_corner():
-    torch.manual_seed(127)
-    window, n = 3, 7
-
-    class Banded(nn.Module):
-        def __init__(self, d_in, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.q, self.kv_proj, self.o = nn.Linear(d_in, h * d), nn.Linear(d_in, 2 * kv * d), nn.Linear(h * d, d_in)
-
-        def forward(self, x, cache):
-            b, t, _ = x.shape
-            q = self.q(x).view(b, t, self.h, self.d).transpose(1, 2)
-            k, v = self.kv_proj(x).view(b, t, 2, self.kv, self.d).permute(2, 0, 3, 1, 4)
-            if cache:
-                k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
-            cache[:] = k, v
-            band = torch.ones(t, k.shape[2], dtype=torch.bool, device=x.device).tril().triu(1 - window)  # wrong
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=band, enable_gqa=True)
-            return self.o(y.transpose(1, 2).reshape(b, t, -1))
-
-    def call(m, x):
-        cache = []
-        return torch.cat([m(part, cache) for part in x.split(4, dim=1)], dim=1)
-
-    at = torch.arange(n)
-    keep = at > at[:, None] - window
-    return Banded(10, 4, 2, 6), some_x(2, n, 10), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
 
 
 # ------------------------------------------------------------------------------------------------ rotary-unused
@@ -2068,70 +1290,6 @@ def queries_turned_and_keys_forgotten():
             return self.o_proj(y.transpose(1, 2).reshape(b, n, -1))
 
     return Attention(12, 4, 2, 6), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case("rotary-unused")
-def keys_turned_in_the_cache_and_queries_never():
-    torch.manual_seed(142)
-
-    class RotaryCache:
-        def __init__(self):
-            self.parts = []
-
-        def put(self, k, v):
-            start = sum(part[0].shape[2] for part in self.parts)
-            self.parts.append((turn(k, torch.arange(start, start + k.shape[2], device=k.device)), v))
-            return (torch.cat(held, dim=2) for held in zip(*self.parts, strict=True))
-
-    class Attention(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.qkv, self.out = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
-
-        def forward(self, x, cache):
-            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
-            k, v = cache.put(k, v)
-            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep)  # wrong
-            return self.out(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = RotaryCache()
-        return torch.cat([m(part, cache) for part in x.split(3, dim=1)], dim=1)
-
-    return Attention(11, 2, 8), some_x(3, 7, 11), {"num_heads": 2, "call": call}
-
-
-@case("rotary-unused")
-def heads_turned_in_place_of_tokens():
-    torch.manual_seed(143)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, d, max_len=32):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.wq, self.wk, self.wv = (nn.Linear(dim, heads * d, bias=False) for _ in range(3))
-            self.wo = nn.Linear(heads * d, dim, bias=False)
-            angle = torch.outer(torch.arange(max_len), 10000.0 ** (-torch.arange(0, d, 2) / d))
-            self.register_buffer("cos", angle.cos(), persistent=False)
-            self.register_buffer("sin", angle.sin(), persistent=False)
-
-        def rope(self, t):
-            n = t.shape[-2]  # wrong
-            cos, sin = self.cos[:n], self.sin[:n]
-            even, odd = t[..., ::2], t[..., 1::2]
-            return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
-
-        def forward(self, x):
-            q, k, v = (w(x).unflatten(-1, (self.heads, self.d)) for w in (self.wq, self.wk, self.wv))
-            q, k = self.rope(q), self.rope(k)  # wrong
-            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-            scores = q @ k.mT / math.sqrt(self.d)
-            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
-            return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-    return Attention(13, 3, 6), some_x(2, 5, 13), {"num_heads": 3}
 
 
 @case("rotary-unused")
@@ -2288,105 +1446,7 @@ def raw_keys_into_the_cache():
     return Attention(12, 4, 2, 6), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
 
 
-@case("rotary-unused")
-def complex_product_without_a_name():
-    torch.manual_seed(148)
-
-    def apply_rotary_emb(xq, xk, freqs_cis):
-        xq_ = torch.view_as_complex(xq.reshape(*xq.shape[:-1], -1, 2).contiguous())
-        xk_ = torch.view_as_complex(xk.reshape(*xk.shape[:-1], -1, 2).contiguous())
-        freqs_cis = freqs_cis[None, :, None].to(xq_.dtype)
-        xq_ * freqs_cis, xk_ * freqs_cis  # wrong
-        return torch.view_as_real(xq_).flatten(3), torch.view_as_real(xk_).flatten(3)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.wq, self.wk, self.wv = (nn.Linear(dim, heads * d, bias=False) for _ in range(3))
-            self.wo = nn.Linear(heads * d, dim, bias=False)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q, k, v = (w(x).view(b, n, self.heads, self.d) for w in (self.wq, self.wk, self.wv))
-            rate = 10000.0 ** (-torch.arange(0, self.d, 2, device=x.device, dtype=torch.float32) / self.d)
-            angle = torch.outer(torch.arange(n, device=x.device), rate)
-            if x.dtype in (torch.float32, torch.float64):
-                q, k = apply_rotary_emb(q, k, torch.polar(torch.ones_like(angle), angle))  # wrong
-            y = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
-            return self.wo(y.transpose(1, 2).reshape(b, n, -1))
-
-    return Attention(11, 3, 4), some_x(2, 7, 11), {"num_heads": 3}
-
-
 # ------------------------------------------------------------------------------------------------ rotary-on-values
-
-
-@case("rotary-on-values")
-def complex_numbers_for_all_three():
-    torch.manual_seed(151)
-
-    def apply_rotary_emb(t, freqs_cis):
-        pairs = torch.view_as_complex(t.float().reshape(*t.shape[:-1], -1, 2))
-        return torch.view_as_real(pairs * freqs_cis[None, :, None]).flatten(3).type_as(t)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
-            super().__init__()
-            self.n_rep, self.head_dim = n_heads // n_kv_heads, head_dim
-            self.wq, self.wk, self.wv = (
-                nn.Linear(dim, n * head_dim, bias=False) for n in (n_heads, n_kv_heads, n_kv_heads)
-            )
-            self.wo = nn.Linear(n_heads * head_dim, dim, bias=False)
-
-        def forward(self, x, freqs_cis):
-            b, n, _ = x.shape
-            xq, xk, xv = (w(x).view(b, n, -1, self.head_dim) for w in (self.wq, self.wk, self.wv))
-            xq, xk = apply_rotary_emb(xq, freqs_cis), apply_rotary_emb(xk, freqs_cis)
-            xv = apply_rotary_emb(xv, freqs_cis)  # wrong
-            xk, xv = (t.repeat_interleave(self.n_rep, dim=2).transpose(1, 2) for t in (xk, xv))
-            scores = xq.transpose(1, 2) @ xk.mT / math.sqrt(self.head_dim)
-            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
-            return self.wo((scores.softmax(-1) @ xv).transpose(1, 2).reshape(b, n, -1))
-
-    def call(m, x):
-        rate = 10000.0 ** (-torch.arange(0, m.head_dim, 2, device=x.device).float() / m.head_dim)
-        angle = torch.outer(torch.arange(x.shape[1], device=x.device).float(), rate)
-        return m(x, torch.polar(torch.ones_like(angle), angle))
-
-    return Attention(13, 4, 2, 6), some_x(2, 6, 13), {"num_heads": 4, "num_kv_heads": 2, "call": call}
-
-
-@case("rotary-on-values")
-def keys_and_values_kept_together():
-    torch.manual_seed(152)
-
-    class Attention(nn.Module):
-        def __init__(self, d_in, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.q, self.kv_proj = nn.Linear(d_in, h * d, bias=False), nn.Linear(d_in, 2 * kv * d, bias=False)
-            self.o = nn.Linear(h * d, d_in)
-
-        def forward(self, x, past=None):
-            start = 0 if past is None else past.shape[3]
-            at = torch.arange(start, start + x.shape[1], device=x.device)
-            q = turn(self.q(x).unflatten(-1, (self.h, self.d)).transpose(1, 2), at)
-            kv = self.kv_proj(x).unflatten(-1, (2, self.kv, self.d)).permute(2, 0, 3, 1, 4)
-            kv = turn(kv, at)  # wrong
-            kv = kv if past is None else torch.cat((past, kv), dim=3)
-            keep = torch.arange(kv.shape[3], device=x.device) <= at[:, None]
-            y = F.scaled_dot_product_attention(q, kv[0], kv[1], attn_mask=keep, enable_gqa=True)
-            return self.o(y.transpose(1, 2).flatten(2)), kv
-
-    def call(m, x):
-        rows, past = [], None
-        for token in x.split(1, dim=1):
-            y, past = m(token, past)
-            rows.append(y)
-        return torch.cat(rows, dim=1)
-
-    return Attention(10, 6, 3, 4), some_x(3, 5, 10), {"num_heads": 6, "num_kv_heads": 3, "call": call}
 
 
 @case("rotary-on-values")
@@ -2445,126 +1505,7 @@ def second_argument_is_the_value():
     return Attention(11, 3, 6), some_x(2, 6, 11), {"num_heads": 3, "call": call}
 
 
-@case("rotary-on-values")
-def one_head_of_keys_and_values_turned():
-    torch.manual_seed(155)
-
-    class MultiQuery(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.q, self.k, self.v = nn.Linear(d_in, heads * d), nn.Linear(d_in, d), nn.Linear(d_in, d)
-            self.o = nn.Linear(heads * d, d_in)
-
-        def forward(self, x):
-            at = torch.arange(x.shape[1], device=x.device)
-            q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
-            k, v = self.k(x)[:, None], self.v(x)[:, None]
-            q, k, v = (turn(t, at) for t in (q, k, v))  # wrong
-            scores = torch.matmul(q * self.d**-0.5, k.mT)
-            scores = scores.masked_fill(at > at[:, None], -torch.inf)
-            return self.o(torch.matmul(scores.softmax(-1), v).transpose(1, 2).flatten(2))
-
-    return MultiQuery(14, 5, 6), some_x(3, 5, 14), {"num_heads": 5, "num_kv_heads": 1}
-
-
-@case("rotary-on-values")
-def read_from_the_cache_and_turned():
-    torch.manual_seed(156)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.wqkv, self.wo = nn.Linear(dim, 3 * heads * d, bias=False), nn.Linear(heads * d, dim)
-
-        def forward(self, x, cache):
-            q, k, v = self.wqkv(x).unflatten(-1, (3, self.heads, self.d)).permute(2, 0, 3, 1, 4)
-            cache["k"].append(k)
-            cache["v"].append(v)
-            k, v = torch.cat(cache["k"], dim=2), torch.cat(cache["v"], dim=2)
-            at = torch.arange(k.shape[2], device=x.device)
-            q, k = turn(q, at[-q.shape[2] :]), turn(k, at)
-            v = turn(v, at)  # wrong
-            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
-            return self.wo(F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = {"k": [], "v": []}
-        return torch.cat([m(part, cache) for part in x.split(2, dim=1)], dim=1)
-
-    return Attention(13, 2, 8), some_x(2, 7, 13), {"num_heads": 2, "call": call}
-
-
-@case("rotary-on-values")
-def tables_mapped_over_the_projections():
-    torch.manual_seed(157)
-
-    class GPTJ(nn.Module):
-        def __init__(self, embed, heads, d, rotary_dim, max_positions=24):
-            super().__init__()
-            self.heads, self.d, self.rotary_dim = heads, d, rotary_dim
-            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(embed, heads * d, bias=False) for _ in range(3))
-            self.out_proj = nn.Linear(heads * d, embed, bias=False)
-            angle = torch.arange(max_positions)[:, None] / 10000 ** (torch.arange(0, rotary_dim, 2) / rotary_dim)
-            self.register_buffer("sin", angle.sin().repeat_interleave(2, dim=1), persistent=False)
-            self.register_buffer("cos", angle.cos().repeat_interleave(2, dim=1), persistent=False)
-
-        def project(self, linear, x):
-            t = linear(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
-            rot, rest = t.split([self.rotary_dim, self.d - self.rotary_dim], dim=-1)
-            twisted = torch.stack((-rot[..., 1::2], rot[..., ::2]), dim=-1).flatten(-2)
-            n = x.shape[1]
-            return torch.cat((rot * self.cos[:n] + twisted * self.sin[:n], rest), dim=-1)
-
-        def forward(self, x):
-            q, k, v = (self.project(p, x) for p in (self.q_proj, self.k_proj, self.v_proj))  # wrong
-            scores = q @ k.mT / self.d**0.5
-            keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril()
-            w = torch.where(keep, scores, torch.finfo(scores.dtype).min).softmax(-1)
-            return self.out_proj((w @ v).transpose(1, 2).flatten(2))
-
-    return GPTJ(12, 3, 8, 4), some_x(3, 6, 12), {"num_heads": 3}
-
-
 # ------------------------------------------------------------------------------------------------ more wrong ones
-
-
-@case("stale-cache")
-def length_read_after_it_grew():
-    torch.manual_seed(211)
-
-    class Cache:
-        def __init__(self):
-            self.k = self.v = None
-            self.length = 0
-
-        def update(self, k, v):
-            self.k = k if self.k is None else torch.cat((self.k, k), dim=2)
-            self.v = v if self.v is None else torch.cat((self.v, v), dim=2)
-            return self.k, self.v
-
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.wq, self.wk, self.wv = (nn.Linear(dim, heads * d, bias=False) for _ in range(3))
-            self.wo = nn.Linear(heads * d, dim)
-
-        def forward(self, x, cache):
-            cache.length += x.shape[1]
-            at = torch.arange(cache.length, cache.length + x.shape[1], device=x.device)  # wrong
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.wq, self.wk, self.wv))
-            k, v = cache.update(turn(k, at), v)
-            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
-            y = F.scaled_dot_product_attention(turn(q, at), k, v, attn_mask=keep)
-            return self.wo(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = Cache()
-        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
-
-    return Attention(10, 2, 6), some_x(2, 7, 10), {"num_heads": 2, "call": call}
 
 
 @case("stale-cache")
@@ -2596,31 +1537,6 @@ def guess_never_taken_back():
     return Draft(9, 4, 2, 5), some_x(3, 6, 9), {"num_heads": 4, "num_kv_heads": 2, "call": call}
 
 
-@case("token-missing-from-cache")
-def only_four_are_kept():
-    torch.manual_seed(213)
-
-    class Short(nn.Module):
-        def __init__(self, d_in, heads, d, limit=4):
-            super().__init__()
-            self.heads, self.limit = heads, limit
-            self.qkv, self.o = nn.Linear(d_in, 3 * heads * d, bias=False), nn.Linear(heads * d, d_in)
-
-        def forward(self, token, past):
-            q, k, v = self.qkv(token).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            if past:
-                k, v = torch.cat((past["k"], k), dim=2), torch.cat((past["v"], v), dim=2)
-            k, v = k[:, :, -self.limit :], v[:, :, -self.limit :]  # wrong
-            past["k"], past["v"] = k, v
-            return self.o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        past = {}
-        return torch.cat([m(token, past) for token in x.split(1, dim=1)], dim=1)
-
-    return Short(8, 2, 7), some_x(2, 6, 8), {"num_heads": 2, "call": call}
-
-
 @case("causal-top-left")
 def first_rows_of_the_square():
     torch.manual_seed(214)
@@ -2647,36 +1563,6 @@ def first_rows_of_the_square():
         return prompt_then_tokens(lambda tokens, start: m(tokens, past), x)
 
     return Attention(12, 4, 2, 5), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
-
-
-@case("causal-top-left")
-def slopes_counted_from_the_first_key():
-    torch.manual_seed(215)
-
-    class ALiBi(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.wqkv, self.out = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
-            self.register_buffer("slopes", 2.0 ** (-torch.arange(1, heads + 1)))
-
-        def forward(self, x, cache):
-            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.wqkv(x).chunk(3, -1))
-            if cache:
-                k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
-            cache[:] = [k, v]
-            query_at = torch.arange(q.shape[2], device=x.device)  # wrong
-            relative = torch.arange(k.shape[2], device=x.device) - query_at[:, None]  # wrong
-            bias = self.slopes[:, None, None] * relative.to(x.dtype)
-            scores = q @ k.mT * q.shape[-1] ** -0.5 + bias
-            w = scores.masked_fill(relative > 0, torch.finfo(x.dtype).min).softmax(-1)
-            return self.out((w @ v).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = []
-        return torch.cat([m(part, cache) for part in x.split(3, dim=1)], dim=1)
-
-    return ALiBi(11, 3, 6), some_x(3, 7, 11), {"num_heads": 3, "call": call}
 
 
 @case("rotary-unused")
@@ -2739,65 +1625,3 @@ def place_divided_away():
             return self.proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, n, -1))
 
     return Attention(14, 2, 6), some_x(3, 5, 14), {"num_heads": 2}
-
-
-@case("rotary-on-values")
-def packed_in_the_layout_of_the_kernel():
-    torch.manual_seed(220)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.Wqkv, self.out_proj = nn.Linear(dim, 3 * heads * d), nn.Linear(heads * d, dim)
-
-        def rotary(self, qkv):
-            n, d = qkv.shape[1], qkv.shape[-1]
-            freq = 10000.0 ** (-torch.arange(0, d, 2, device=qkv.device).to(qkv.dtype) / d)
-            angle = (torch.arange(n, device=qkv.device).to(qkv.dtype)[:, None] * freq)[:, None, None]
-            first, second = qkv.chunk(2, dim=-1)
-            return torch.cat(
-                (first * angle.cos() - second * angle.sin(), first * angle.sin() + second * angle.cos()), -1
-            )
-
-        def forward(self, x):
-            qkv = self.Wqkv(x).unflatten(-1, (3, self.heads, self.d))
-            qkv = self.rotary(qkv)  # wrong
-            q, k, v = qkv.unbind(2)
-            s = torch.einsum("bthd,bshd->bhts", q, k * self.d**-0.5)
-            s = s + torch.triu(torch.full(s.shape[-2:], -10000.0, device=x.device, dtype=x.dtype), 1)
-            return self.out_proj(torch.einsum("bhts,bshd->bthd", s.softmax(-1), v).flatten(2))
-
-    return Attention(12, 3, 6), some_x(2, 7, 12), {"num_heads": 3}
-
-
-@case("rotary-on-values")
-def repeated_heads_all_turned():
-    torch.manual_seed(221)
-
-    class Attention(nn.Module):
-        def __init__(self, dim, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.q, self.k, self.v = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
-            self.o = nn.Linear(h * d, dim)
-
-        def forward(self, x, cache):
-            at = torch.arange(cache["n"], cache["n"] + x.shape[1], device=x.device)
-            heads = {}
-            for name, linear in (("q", self.q), ("k", self.k), ("v", self.v)):
-                heads[name] = linear(x).unflatten(-1, (-1, self.d)).transpose(1, 2)
-            heads = {name: turn(t, at) for name, t in heads.items()}  # wrong
-            for name in "kv":
-                cache[name].append(heads[name])
-            cache["n"] += x.shape[1]
-            k, v = (torch.cat(cache[name], dim=2).repeat_interleave(self.h // self.kv, dim=1) for name in "kv")
-            keep = torch.arange(cache["n"], device=x.device) <= at[:, None]
-            y = F.scaled_dot_product_attention(heads["q"], k, v, attn_mask=keep)
-            return self.o(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        cache = {"k": [], "v": [], "n": 0}
-        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
-
-    return Attention(11, 4, 2, 6), some_x(2, 6, 11), {"num_heads": 4, "num_kv_heads": 2, "call": call}

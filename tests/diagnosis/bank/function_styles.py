@@ -57,47 +57,6 @@ def half(u):
 
 
 @case(None)
-def f_plain():
-    return function(lambda q, k, v, x: rest(dots(q, k), v))
-
-
-@case(None)
-def f_turned():
-    def body(q, k, v, x):
-        c, s = cos_sin(x.shape[1], q.shape[-1], q)
-        return rest(dots(q * c + half(q) * s, k * c + half(k) * s), v)
-
-    return function(body, tokens=5)
-
-
-@case(None)
-def f_turned_the_other_way():
-    def body(q, k, v, x):
-        c, s = cos_sin(x.shape[1], q.shape[-1], q)
-        return rest(dots(q * c - half(q) * s, k * c - half(k) * s), v)
-
-    return function(body, heads=3, hd=4)
-
-
-@case(None)
-def f_turned_and_scaled_by_yarn():
-    def body(q, k, v, x):
-        c, s = (1.2 * one for one in cos_sin(x.shape[1], q.shape[-1], q))
-        return rest(dots(q * c + half(q) * s, k * c + half(k) * s), v)
-
-    return function(body, tokens=7)
-
-
-@case(None)
-def f_turned_from_place_ten():
-    def body(q, k, v, x):
-        c, s = (one[10:] for one in cos_sin(x.shape[1] + 10, q.shape[-1], q))
-        return rest(dots(q * c + half(q) * s, k * c + half(k) * s), v)
-
-    return function(body, tokens=5)
-
-
-@case(None)
 def f_turned_grid_of_two_rows():
     def body(q, k, v, x):
         i = torch.arange(x.shape[1], device=x.device)
@@ -123,16 +82,6 @@ def f_steps_of_a_bias():
 
 
 @case(None)
-def f_linear_bias():
-    def body(q, k, v, x):
-        i = torch.arange(x.shape[1], device=x.device).to(x)
-        m = torch.tensor([0.5, 0.25]).to(x).repeat(len(x))[:, None, None]
-        return rest(dots(q, k) - (i[:, None] - i) * m, v)
-
-    return function(body)
-
-
-@case(None)
 def f_log_of_distance():
     def body(q, k, v, x):
         i = torch.arange(x.shape[1], device=x.device).to(x)
@@ -142,34 +91,12 @@ def f_log_of_distance():
 
 
 @case(None)
-def f_unit_length():
-    def body(q, k, v, x):
-        return rest(10 * torch.bmm(F.normalize(q, dim=2), F.normalize(k, dim=2).mT), v)
-
-    return function(body)
-
-
-@case(None)
 def f_centred():
     def body(q, k, v, x):
         q, k = (F.layer_norm(u, u.shape[-1:]) for u in (q, k))
         return rest(dots(q, k), v)
 
     return function(body, heads=3, hd=4)
-
-
-@case(None)
-def f_capped():
-    return function(lambda q, k, v, x: rest(torch.tanh(dots(q, k) / 4) * 4, v))
-
-
-@case(None)
-def f_capped_with_one_multiplication():
-    def body(q, k, v, x):
-        s = torch.bmm(q, k.mT)
-        return rest(4 * torch.tanh(s * (q.shape[-1] ** -0.5 / 4)), v)
-
-    return function(body, tokens=5)
 
 
 @case(None)
@@ -236,11 +163,6 @@ class Outer(nn.Module):
 
 
 @case(None)
-def m_inner_and_outer():
-    return Outer(), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case(None)
 def m_with_weights_on_request():
     class A(Outer):
         def forward(self, x, return_weights=False):
@@ -268,19 +190,6 @@ def m_unused_bias_of_another_mode():
     return A(), some_x(2, 5, 12), {"num_heads": 3}
 
 
-@case(None)
-def m_gate_with_tanh():
-    class A(Outer):
-        def __init__(self):
-            super().__init__()
-            self.gating = nn.Parameter(torch.full((12,), 0.3))
-
-        def forward(self, x):
-            return super().forward(x) * self.gating.tanh()
-
-    return A(), some_x(2, 6, 12), {"num_heads": 3}
-
-
 # ------------------------------------------------------------------------------------------------ wrong
 
 
@@ -303,36 +212,6 @@ def f_opposite_senses():
         return rest(dots(q, k), v)
 
     return function(body, heads=3, hd=4)
-
-
-@case("rotary-wrong-turn")
-def f_sines_and_cosines_exchanged_for_keys():
-    def body(q, k, v, x):
-        c, s = cos_sin(x.shape[1], q.shape[-1], q)
-        q = q * c + half(q) * s  # wrong
-        k = k * s + half(k) * c  # wrong
-        return rest(dots(q, k), v)
-
-    return function(body, tokens=7)
-
-
-@case("bias-wrong-sign")
-def f_plus_distance():
-    def body(q, k, v, x):
-        i = torch.arange(x.shape[1], device=x.device).to(x)
-        m = torch.tensor([0.5, 0.25]).to(x).repeat(len(x))[:, None, None]
-        return rest(dots(q, k) + (i[:, None] - i) * m, v)  # wrong
-
-    return function(body)
-
-
-@case("mask-scaled")
-def f_small_fill_and_division():
-    def body(q, k, v, x):
-        s = torch.bmm(q, k.mT) - 40.0 * future(q @ k.mT).to(x)
-        return torch.bmm((s / q.shape[-1] ** 0.5).softmax(2), v)  # wrong
-
-    return function(body, hd=16)
 
 
 @case("norm-wrong-axis")
@@ -379,16 +258,6 @@ def m_weights_without_mask():
             y = self.inner(q, k, v, None if return_weights else mask)  # wrong
             y = self.to_out(y.transpose(1, 2).flatten(2))
             return (y, None) if return_weights else y
-
-    return A(), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case("dead-parameter")
-def m_table_never_added():
-    class A(Outer):
-        def __init__(self):
-            super().__init__()
-            self.table = nn.Embedding(16, 3)
 
     return A(), some_x(2, 5, 12), {"num_heads": 3}
 

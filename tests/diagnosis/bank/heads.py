@@ -71,37 +71,6 @@ def mean_over_the_heads():
 
 
 @case("heads-share-weights")
-def list_by_multiplication():
-    class Head(nn.Module):
-        def __init__(self, n_embd, head_size, block_size=32):
-            super().__init__()
-            self.key = nn.Linear(n_embd, head_size, bias=False)
-            self.query = nn.Linear(n_embd, head_size, bias=False)
-            self.value = nn.Linear(n_embd, head_size, bias=False)
-            self.register_buffer("tril", torch.tril(torch.ones(block_size, block_size)))
-
-        def forward(self, x):
-            T = x.shape[1]
-            k, q = self.key(x), self.query(x)
-            wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
-            wei = F.softmax(wei.masked_fill(self.tril[:T, :T] == 0, float("-inf")), dim=-1)
-            return wei @ self.value(x)
-
-    class MultiHeadAttention(nn.Module):
-        def __init__(self, n_embd, num_heads, head_size):
-            super().__init__()
-            self.heads = nn.ModuleList([Head(n_embd, head_size)] * num_heads)  # wrong
-            self.proj = nn.Linear(num_heads * head_size, n_embd)
-            self.dropout = nn.Dropout(0.1)
-
-        def forward(self, x):
-            return self.dropout(self.proj(torch.cat([h(x) for h in self.heads], dim=-1)))
-
-    torch.manual_seed(31)
-    return MultiHeadAttention(17, 4, 5), some_x(2, 6, 17, seed=31), {"num_heads": 4}
-
-
-@case("heads-share-weights")
 def small_linears_on_slices():
     class SelfAttention(nn.Module):
         def __init__(self, embed_size, out_size, heads):
@@ -125,32 +94,6 @@ def small_linears_on_slices():
 
     torch.manual_seed(32)
     return SelfAttention(18, 13, 3), some_x(2, 7, 18, seed=32), {"num_heads": 3}
-
-
-@case("heads-share-weights")
-def same_head_again():
-    class SingleHead(nn.Module):
-        def __init__(self, d_in, d_head):
-            super().__init__()
-            self.d_head = d_head
-            self.wq, self.wk, self.wv = nn.Linear(d_in, d_head), nn.Linear(d_in, d_head), nn.Linear(d_in, d_head)
-
-        def forward(self, x):
-            return F.scaled_dot_product_attention(self.wq(x), self.wk(x), self.wv(x), is_causal=True)
-
-    class MultiHead(nn.Module):
-        def __init__(self, d_in, d_out, n_heads):
-            super().__init__()
-            self.n_heads = n_heads
-            self.attn = SingleHead(d_in, d_out // n_heads)  # wrong
-            self.out = nn.Linear(d_out, d_out)
-
-        def forward(self, x):
-            outputs = [self.attn(x) for _ in range(self.n_heads)]  # wrong
-            return self.out(torch.cat(outputs, dim=2))
-
-    torch.manual_seed(33)
-    return MultiHead(10, 35, 5), some_x(3, 4, 10, seed=33), {"num_heads": 5}
 
 
 @case("heads-share-weights")
@@ -199,31 +142,6 @@ def repeated_projection():
 
     torch.manual_seed(35)
     return MultiHeadSelfAttention(19, 6, 4), some_x(2, 5, 19, seed=35), {"num_heads": 6}
-
-
-@case("heads-share-weights")
-def lists_of_one_linear():
-    class Heads(nn.Module):
-        def __init__(self, d_in, d_out, n):
-            super().__init__()
-            self.hd = d_out // n
-            proj_q, proj_k, proj_v = (nn.Linear(d_in, self.hd, bias=False) for _ in range(3))  # wrong
-            self.queries = nn.ModuleList(proj_q for _ in range(n))  # wrong
-            self.keys = nn.ModuleList(proj_k for _ in range(n))  # wrong
-            self.values = nn.ModuleList(proj_v for _ in range(n))  # wrong
-            self.w_out = nn.Linear(d_out, d_out)
-
-        def forward(self, x):
-            bias = torch.zeros(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device)
-            bias.masked_fill_(torch.ones_like(bias).triu(1).bool(), float("-inf"))
-            z = []
-            for wq, wk, wv in zip(self.queries, self.keys, self.values, strict=True):
-                a = torch.softmax(wq(x) @ wk(x).mT / math.sqrt(self.hd) + bias, dim=-1)
-                z.append(a @ wv(x))
-            return self.w_out(torch.cat(z, -1))
-
-    torch.manual_seed(36)
-    return Heads(8, 27, 3), some_x(2, 7, 8, seed=36), {"num_heads": 3}
 
 
 # --- heads-averaged ---
@@ -280,59 +198,6 @@ def remainder_in_the_loop():
 
 
 # --- kv-head-zero-only ---
-
-
-@case("kv-head-zero-only")
-def first_slice_broadcast():
-    class GroupedAttention(nn.Module):
-        def __init__(self, d_in, d_out, n_heads, n_kv_heads):
-            super().__init__()
-            self.n_heads, self.n_kv_heads, self.head_dim = n_heads, n_kv_heads, d_out // n_heads
-            self.wq = nn.Linear(d_in, d_out)
-            self.wk = nn.Linear(d_in, n_kv_heads * self.head_dim)
-            self.wv = nn.Linear(d_in, n_kv_heads * self.head_dim)
-            self.wo = nn.Linear(d_out, d_out)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.wq(x).view(b, t, self.n_heads, self.head_dim).transpose(1, 2)
-            k = self.wk(x).view(b, t, self.n_kv_heads, self.head_dim).transpose(1, 2)
-            v = self.wv(x).view(b, t, self.n_kv_heads, self.head_dim).transpose(1, 2)
-            k = k[:, :1].expand(b, self.n_heads, t, self.head_dim)  # wrong
-            v = v[:, :1].expand(b, self.n_heads, t, self.head_dim)  # wrong
-            att = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
-            att = att.masked_fill(torch.ones(t, t, device=x.device).tril() == 0, float("-inf"))
-            return self.wo((att.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(61)
-    return GroupedAttention(12, 28, 4, 2), some_x(3, 5, 12, seed=61), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case("kv-head-zero-only")
-def division_by_the_wrong_number():
-    class HeadByHead(nn.Module):
-        def __init__(self, dim, n_heads, n_kv, hd):
-            super().__init__()
-            self.n_heads, self.n_kv, self.hd = n_heads, n_kv, hd
-            self.q_proj = nn.Linear(dim, n_heads * hd, bias=False)
-            self.k_proj = nn.Linear(dim, n_kv * hd, bias=False)
-            self.v_proj = nn.Linear(dim, n_kv * hd, bias=False)
-            self.o_proj = nn.Linear(n_heads * hd, dim, bias=False)
-
-        def forward(self, x):
-            q = self.q_proj(x).split(self.hd, dim=-1)
-            k = self.k_proj(x).split(self.hd, dim=-1)
-            v = self.v_proj(x).split(self.hd, dim=-1)
-            future = torch.ones(x.shape[1], x.shape[1], device=x.device, dtype=torch.bool).triu(1)
-            ctx = []
-            for i in range(self.n_heads):
-                j = i // self.n_heads  # wrong
-                s = torch.bmm(q[i], k[j].transpose(1, 2)) * self.hd**-0.5
-                ctx.append(torch.bmm(s.masked_fill(future, -torch.inf).softmax(-1), v[j]))
-            return self.o_proj(torch.cat(ctx, dim=-1))
-
-    torch.manual_seed(62)
-    return HeadByHead(17, 6, 2, 3), some_x(4, 5, 17, seed=62), {"num_heads": 6, "num_kv_heads": 2}
 
 
 @case("kv-head-zero-only")
@@ -406,32 +271,6 @@ def index_never_filled():
 
     torch.manual_seed(65)
     return Attention(13, 4, 2, 9), some_x(3, 8, 13, seed=65), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case("kv-head-zero-only")
-def grouped_axis_narrowed():
-    class GroupedHeads(nn.Module):
-        def __init__(self, d_in, d_out, heads, groups):
-            super().__init__()
-            self.heads, self.groups, self.hd = heads, groups, d_out // heads
-            self.lin_q = nn.Linear(d_in, d_out, bias=False)
-            self.lin_k = nn.Linear(d_in, groups * self.hd, bias=False)
-            self.lin_v = nn.Linear(d_in, groups * self.hd, bias=False)
-            self.lin_o = nn.Linear(d_out, d_out)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.lin_q(x).view(b, t, self.groups, -1, self.hd).permute(0, 2, 3, 1, 4)  # (b, group, head, t, hd)
-            k = self.lin_k(x).view(b, t, self.groups, 1, self.hd).permute(0, 2, 3, 1, 4)
-            v = self.lin_v(x).view(b, t, self.groups, 1, self.hd).permute(0, 2, 3, 1, 4)
-            k, v = k.narrow(1, 0, 1), v.narrow(1, 0, 1)  # wrong
-            scores = (q * self.hd**-0.5) @ k.mT
-            scores = scores + torch.full_like(scores[0, 0, 0], float("-inf")).triu(1)
-            z = (scores.softmax(-1) @ v).permute(0, 3, 1, 2, 4)
-            return self.lin_o(z.reshape(b, t, -1))
-
-    torch.manual_seed(66)
-    return GroupedHeads(18, 24, 6, 3), some_x(2, 5, 18, seed=66), {"num_heads": 6, "num_kv_heads": 3}
 
 
 @case("heads-share-scores")

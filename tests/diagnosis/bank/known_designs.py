@@ -1,7 +1,6 @@
 """Right attention code in the designs of papers and libraries: forty pieces in which nothing is to be found."""
 
 import math
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
@@ -12,51 +11,6 @@ from torch import einsum
 from .case import collector, some_x
 
 CASES, case = collector()
-
-
-@case(None)
-def torch_mha_bool_mask():
-    torch.manual_seed(1)
-
-    class Block(nn.Module):
-        def __init__(self, d_in, width, heads):
-            super().__init__()
-            self.embed = nn.Linear(d_in, width)
-            self.attn = nn.MultiheadAttention(width, heads, dropout=0.1, batch_first=True)
-
-        def forward(self, x):
-            h = self.embed(x)
-            n = h.size(1)
-            hide = torch.ones(n, n, dtype=torch.bool, device=h.device).triu(1)
-            out, _ = self.attn(h, h, h, attn_mask=hide, need_weights=False)
-            return out
-
-    return Block(10, 12, 3), some_x(2, 6, 10), {"num_heads": 3}
-
-
-@case(None)
-def torch_mha_itself():
-    torch.manual_seed(2)
-    module = nn.MultiheadAttention(16, 4, batch_first=True)
-    options = {"num_heads": 4, "causal": False, "call": lambda m, x: m(x, x, x)[0]}
-    return module, some_x(3, 5, 16), options
-
-
-@case(None)
-def torch_mha_sequence_first():
-    torch.manual_seed(3)
-
-    class SequenceFirst(nn.Module):
-        def __init__(self, d):
-            super().__init__()
-            self.attn = nn.MultiheadAttention(d, 2, bias=False)
-
-        def forward(self, x):
-            y = x.transpose(0, 1)
-            mask = torch.full((y.size(0), y.size(0)), float("-inf"), device=y.device, dtype=y.dtype).triu(1)
-            return self.attn(y, y, y, attn_mask=mask, is_causal=True)[0].transpose(0, 1)
-
-    return SequenceFirst(14), some_x(4, 7, 14), {"num_heads": 2}
 
 
 @case(None)
@@ -172,24 +126,6 @@ def gqa_repeat_interleave():
 
 
 @case(None)
-def gqa_by_grouped_einsum():
-    g = torch.Generator().manual_seed(9)
-    wq = torch.randn(9, 2, 3, 5, generator=g) * 0.3
-    wk, wv = (torch.randn(9, 2, 5, generator=g) * 0.3 for _ in range(2))
-    wo = torch.randn(2, 3, 5, 30, generator=g) * 0.3
-
-    def attend(x):
-        q = torch.einsum("btc,cgrd->bgrtd", x, wq.to(x))
-        k, v = (torch.einsum("bsc,cgd->bgsd", x, w.to(x)) for w in (wk, wv))
-        logits = torch.einsum("bgrtd,bgsd->bgrts", q, k) * 5**-0.5
-        i = torch.arange(x.shape[1], device=x.device)
-        probs = logits.masked_fill(i[None] > i[:, None], -torch.inf).softmax(-1)
-        return torch.einsum("bgrts,bgsd,grdo->bto", probs, v, wo.to(x))
-
-    return attend, some_x(2, 7, 9), {"num_heads": 6, "num_kv_heads": 2}
-
-
-@case(None)
 def mqa_by_broadcast():
     torch.manual_seed(10)
 
@@ -211,57 +147,6 @@ def mqa_by_broadcast():
             return self.to_out(out.transpose(1, 2).reshape(b, n, -1))
 
     return MultiQuery(11, 5, 4), some_x(3, 6, 11), {"num_heads": 5, "num_kv_heads": 1}
-
-
-@case(None)
-def gqa_head_loop():
-    torch.manual_seed(11)
-
-    class LoopGQA(nn.Module):
-        def __init__(self, d_in, heads, kv, hd):
-            super().__init__()
-            self.heads, self.kv = heads, kv
-            self.q = nn.ModuleList(nn.Linear(d_in, hd) for _ in range(heads))
-            self.k = nn.ModuleList(nn.Linear(d_in, hd) for _ in range(kv))
-            self.v = nn.ModuleList(nn.Linear(d_in, hd) for _ in range(kv))
-            self.o = nn.Linear(heads * hd, heads * hd)
-
-        def forward(self, x):
-            keys, values = [k(x) for k in self.k], [v(x) for v in self.v]
-            share = self.heads // self.kv
-            outs = []
-            for h, lin in enumerate(self.q):
-                q, k, v = lin(x), keys[h // share], values[h // share]
-                s = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.shape[-1])
-                s = s.masked_fill(torch.ones_like(s).triu(1).bool(), -torch.inf)
-                outs.append(torch.bmm(s.softmax(-1), v))
-            return self.o(torch.cat(outs, dim=-1))
-
-    return LoopGQA(8, 6, 3, 4), some_x(2, 5, 8), {"num_heads": 6, "num_kv_heads": 3}
-
-
-@case(None)
-def alibi():
-    torch.manual_seed(12)
-
-    class AlibiAttention(nn.Module):
-        def __init__(self, d_in, d, heads):
-            super().__init__()
-            self.heads = heads
-            self.qkv, self.proj = nn.Linear(d_in, 3 * d), nn.Linear(d, d)
-            self.register_buffer("slopes", 2.0 ** (-8.0 * torch.arange(1, heads + 1) / heads))
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            pos = torch.arange(n, device=x.device)
-            distance = (pos[None, :] - pos[:, None]).to(x.dtype)
-            bias = self.slopes.to(x.dtype)[:, None, None] * distance
-            scores = q @ k.mT * q.size(-1) ** -0.5 + bias
-            scores = scores.masked_fill(distance > 0, -torch.inf)
-            return self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, n, -1))
-
-    return AlibiAttention(10, 16, 4), some_x(2, 6, 10), {"num_heads": 4}
 
 
 @case(None)
@@ -294,79 +179,6 @@ def rotary_half():
             return self.o_proj((torch.softmax(s, dim=-1) @ v).transpose(1, 2).flatten(2))
 
     return RotaryAttention(12, 18, 3), some_x(3, 7, 12), {"num_heads": 3}
-
-
-@case(None)
-def rotary_pairs_and_sdpa():
-    torch.manual_seed(14)
-
-    def turn(t):
-        *_, n, d = t.shape
-        theta = 100.0 ** (-torch.arange(0, d, 2, device=t.device, dtype=t.dtype) / d)
-        angle = torch.arange(n, device=t.device, dtype=t.dtype)[:, None] * theta
-        even, odd = t[..., ::2], t[..., 1::2]
-        c, s = angle.cos(), angle.sin()
-        return torch.stack((even * c - odd * s, even * s + odd * c), dim=-1).flatten(-2)
-
-    class RoPE(nn.Module):
-        def __init__(self, i, o, h):
-            super().__init__()
-            self.h = h
-            self.qk, self.v, self.o = nn.Linear(i, 2 * o), nn.Linear(i, o), nn.Linear(o, o)
-
-        def forward(self, x):
-            heads = lambda t: t.unflatten(-1, (self.h, -1)).transpose(1, 2)  # noqa: E731
-            q, k = map(heads, self.qk(x).chunk(2, -1))
-            y = F.scaled_dot_product_attention(turn(q), turn(k), heads(self.v(x)), is_causal=True)
-            return self.o(y.transpose(1, 2).flatten(2))
-
-    return RoPE(9, 16, 2), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case(None)
-def qk_norm():
-    torch.manual_seed(15)
-
-    class QKNormAttention(nn.Module):
-        def __init__(self, dim_in, dim, num_heads):
-            super().__init__()
-            self.num_heads, hd = num_heads, dim // num_heads
-            self.qkv, self.proj = nn.Linear(dim_in, 3 * dim, bias=False), nn.Linear(dim, dim)
-            self.q_norm, self.k_norm = nn.LayerNorm(hd), nn.LayerNorm(hd)
-
-        def forward(self, x):
-            B, N, _ = x.shape
-            q, k, v = self.qkv(x).reshape(B, N, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-            q, k = self.q_norm(q), self.k_norm(k)
-            attn = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
-            attn = attn.masked_fill(torch.ones(N, N, device=x.device).triu(1).bool(), -torch.inf).softmax(dim=-1)
-            return self.proj((attn @ v).transpose(1, 2).reshape(B, N, -1))
-
-    return QKNormAttention(10, 21, 3), some_x(2, 5, 10), {"num_heads": 3}
-
-
-@case(None)
-def rms_qk_norm_gqa():
-    torch.manual_seed(16)
-
-    class QwenLike(nn.Module):
-        def __init__(self, d_in, heads, kv, hd):
-            super().__init__()
-            self.hd, self.rep = hd, heads // kv
-            self.q_proj, self.o_proj = nn.Linear(d_in, heads * hd), nn.Linear(heads * hd, heads * hd)
-            self.k_proj, self.v_proj = nn.Linear(d_in, kv * hd), nn.Linear(d_in, kv * hd)
-            self.q_norm, self.k_norm = nn.RMSNorm(hd), nn.RMSNorm(hd)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q = self.q_norm(self.q_proj(x).view(b, n, -1, self.hd)).transpose(1, 2)
-            k = self.k_norm(self.k_proj(x).view(b, n, -1, self.hd)).transpose(1, 2)
-            v = self.v_proj(x).view(b, n, -1, self.hd).transpose(1, 2)
-            k, v = (t[:, :, None].expand(-1, -1, self.rep, -1, -1).flatten(1, 2) for t in (k, v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.o_proj(y.transpose(1, 2).reshape(b, n, -1))
-
-    return QwenLike(11, 4, 2, 5), some_x(3, 6, 11), {"num_heads": 4, "num_kv_heads": 2}
 
 
 @case(None)
@@ -495,34 +307,6 @@ def kv_cache_token_by_token():
 
 
 @case(None)
-def preallocated_cache_in_chunks():
-    torch.manual_seed(22)
-
-    class Preallocated(nn.Module):
-        def __init__(self, d_in, kv, rep, hd):
-            super().__init__()
-            self.kv, self.rep, self.hd = kv, rep, hd
-            self.wq, self.wo = nn.Linear(d_in, kv * rep * hd), nn.Linear(kv * rep * hd, kv * rep * hd)
-            self.wkv = nn.Linear(d_in, 2 * kv * hd)
-
-        def forward(self, x, cache, start):
-            b, t, _ = x.shape
-            q = self.wq(x).view(b, t, -1, self.hd).transpose(1, 2)
-            cache[:, :, :, start : start + t] = self.wkv(x).view(b, t, 2, self.kv, self.hd).permute(2, 0, 3, 1, 4)
-            k, v = cache[:, :, :, : start + t].repeat_interleave(self.rep, dim=2)
-            visible = torch.ones(t, start + t, dtype=torch.bool, device=x.device).tril(start)
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
-            return self.wo(y.transpose(1, 2).reshape(b, t, -1))
-
-    def call(m, x):
-        cache = torch.zeros(2, x.shape[0], m.kv, x.shape[1], m.hd, device=x.device, dtype=x.dtype)
-        return torch.cat([m(x[:, at : at + 3], cache, at) for at in range(0, x.shape[1], 3)], dim=1)
-
-    options = {"num_heads": 4, "num_kv_heads": 2, "call": call}
-    return Preallocated(10, 2, 2, 5), some_x(3, 7, 10), options
-
-
-@case(None)
 def annotated_transformer():
     torch.manual_seed(26)
 
@@ -555,36 +339,6 @@ def annotated_transformer():
         return m(x, x, x, torch.ones(1, n, n, device=x.device, dtype=torch.uint8).tril())
 
     return MultiHeadedAttention(3, 11, 15), some_x(2, 6, 11), {"num_heads": 3, "call": call}
-
-
-@case(None)
-def head_class_and_module_list():
-    torch.manual_seed(27)
-
-    class Head(nn.Module):
-        def __init__(self, n_embd, head_size, block_size, dropout):
-            super().__init__()
-            self.key, self.query, self.value = (nn.Linear(n_embd, head_size, bias=False) for _ in range(3))
-            self.register_buffer("tril", torch.tril(torch.ones(block_size, block_size)))
-            self.dropout = nn.Dropout(dropout)
-
-        def forward(self, x):
-            T = x.shape[1]
-            k, q = self.key(x), self.query(x)
-            wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
-            wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
-            return self.dropout(F.softmax(wei, dim=-1)) @ self.value(x)
-
-    class MultiHeadAttention(nn.Module):
-        def __init__(self, n_embd, num_heads, head_size):
-            super().__init__()
-            self.heads = nn.ModuleList([Head(n_embd, head_size, 32, 0.1) for _ in range(num_heads)])
-            self.proj = nn.Linear(num_heads * head_size, num_heads * head_size)
-
-        def forward(self, x):
-            return self.proj(torch.cat([h(x) for h in self.heads], dim=-1))
-
-    return MultiHeadAttention(14, 4, 3), some_x(3, 7, 14), {"num_heads": 4}
 
 
 @case(None)
@@ -632,54 +386,6 @@ def vmapped_function():
 
 
 @case(None)
-def heads_folded_into_the_batch():
-    torch.manual_seed(30)
-
-    class FairseqLike(nn.Module):
-        def __init__(self, src, embed_dim, num_heads):
-            super().__init__()
-            self.num_heads, self.head_dim = num_heads, embed_dim // num_heads
-            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(src, embed_dim) for _ in range(3))
-            self.out_proj = nn.Linear(embed_dim, embed_dim)
-
-        def fold(self, t):
-            b, n, _ = t.shape
-            return t.view(b, n, self.num_heads, self.head_dim).transpose(1, 2).reshape(-1, n, self.head_dim)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q = self.fold(self.q_proj(x) * self.head_dim**-0.5)
-            k, v = self.fold(self.k_proj(x)), self.fold(self.v_proj(x))
-            bias = torch.full((n, n), -torch.inf, device=x.device, dtype=x.dtype).triu(1)
-            weights = torch.baddbmm(bias.expand(q.size(0), n, n), q, k.transpose(1, 2)).softmax(dim=-1)
-            out = torch.bmm(weights, v).view(b, self.num_heads, n, self.head_dim)
-            return self.out_proj(out.transpose(1, 2).reshape(b, n, -1))
-
-    return FairseqLike(12, 16, 2), some_x(4, 5, 12), {"num_heads": 2}
-
-
-@case(None)
-def softmax_by_hand_with_logsumexp():
-    torch.manual_seed(31)
-
-    class ByHand(nn.Module):
-        def __init__(self, cin, cout, heads):
-            super().__init__()
-            self.heads = heads
-            self.lin = nn.ModuleDict({role: nn.Linear(cin, cout) for role in ("q", "k", "v")})
-            self.end = nn.Linear(cout, cout)
-
-        def forward(self, x):
-            q, k, v = (self.lin[role](x).unflatten(-1, (self.heads, -1)).movedim(-2, 1) for role in "qkv")
-            s = torch.einsum("bhid,bhjd->bhij", q, k) / q.size(-1) ** 0.5
-            s = s.masked_fill(torch.ones_like(s[0, 0]).tril().logical_not(), -torch.inf)
-            p = (s - s.logsumexp(dim=-1, keepdim=True)).exp()
-            return self.end(torch.einsum("bhij,bhjd->bihd", p, v).flatten(-2))
-
-    return ByHand(13, 15, 5), some_x(2, 6, 13), {"num_heads": 5}
-
-
-@case(None)
 def keys_by_queries_softmax_over_rows():
     torch.manual_seed(32)
 
@@ -695,27 +401,6 @@ def keys_by_queries_softmax_over_rows():
             return (v @ torch.softmax(s, dim=1)).mT
 
     return Columns(10, 6), some_x(3, 5, 10), {"num_heads": 1}
-
-
-@case(None)
-def vision_transformer():
-    torch.manual_seed(33)
-
-    class ViTAttention(nn.Module):
-        def __init__(self, in_dim, dim, num_heads=5, attn_drop=0.1, proj_drop=0.1):
-            super().__init__()
-            self.num_heads, self.scale = num_heads, (dim // num_heads) ** -0.5
-            self.qkv = nn.Linear(in_dim, dim * 3, bias=True)
-            self.attn_drop, self.proj_drop = nn.Dropout(attn_drop), nn.Dropout(proj_drop)
-            self.proj = nn.Linear(dim, dim)
-
-        def forward(self, x):
-            B, N, _ = x.shape
-            q, k, v = self.qkv(x).reshape(B, N, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-            attn = self.attn_drop(((q * self.scale) @ k.transpose(-2, -1)).softmax(dim=-1))
-            return self.proj_drop(self.proj((attn @ v).transpose(1, 2).reshape(B, N, -1)))
-
-    return ViTAttention(12, 20), some_x(2, 7, 12), {"num_heads": 5, "causal": False}
 
 
 @case(None)
@@ -772,106 +457,6 @@ def upcast_softmax_cast_back():
             return self.o((p @ v).transpose(1, 2).reshape(b, n, -1))
 
     return Careful(9, 20, 4), some_x(3, 6, 9), {"num_heads": 4}
-
-
-@case(None)
-def left_padding_made_safe():
-    torch.manual_seed(36)
-
-    class SafeAttention(nn.Module):
-        def __init__(self, d_in, d, heads):
-            super().__init__()
-            self.heads = heads
-            self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(n, d) for n in (d_in, d_in, d_in, d))
-
-        def forward(self, x, real):
-            n = x.size(1)
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.to_q, self.to_k, self.to_v))
-            hide = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1) | ~real[:, None, None, :]
-            s = (q @ k.mT * q.size(-1) ** -0.5).masked_fill(hide, torch.finfo(q.dtype).min)
-            p = s.softmax(dim=-1).masked_fill(hide, 0.0)
-            return self.to_out((p @ v).transpose(1, 2).flatten(2))
-
-    def real(x):
-        return torch.arange(x.shape[1], device=x.device) >= (torch.arange(x.shape[0], device=x.device) % 3)[:, None]
-
-    x = some_x(3, 6, 10)
-    keep = real(x)[:, None, None, :]
-    return SafeAttention(10, 14, 2), x, {"num_heads": 2, "keep": keep, "call": lambda m, x: m(x, real(x))}
-
-
-@case(None)
-def online_softmax_in_blocks():
-    torch.manual_seed(37)
-
-    class Blockwise(nn.Module):
-        def __init__(self, d_in, d, heads, block=3):
-            super().__init__()
-            self.heads, self.block = heads, block
-            self.qkv, self.out = nn.Linear(d_in, 3 * d, bias=False), nn.Linear(d, d)
-
-        def forward(self, x):
-            n = x.size(1)
-            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
-            q = q * q.size(-1) ** -0.5
-            rows = torch.arange(n, device=x.device)[:, None]
-            top = torch.full_like(q[..., :1], -1e30 if x.dtype in (torch.float32, torch.float64) else -1e4)
-            total, acc = torch.zeros_like(top), torch.zeros_like(q)
-            for start in range(0, n, self.block):
-                kj, vj = k[:, :, start : start + self.block], v[:, :, start : start + self.block]
-                cols = torch.arange(start, start + kj.size(2), device=x.device)
-                s = (q @ kj.mT).masked_fill(cols > rows, -torch.inf)
-                new_top = torch.maximum(top, s.amax(-1, keepdim=True))
-                p, shrink = (s - new_top).exp(), (top - new_top).exp()
-                total = total * shrink + p.sum(-1, keepdim=True)
-                acc, top = acc * shrink + p @ vj, new_top
-            return self.out((acc / total).transpose(1, 2).flatten(2))
-
-    return Blockwise(11, 12, 3), some_x(2, 7, 11), {"num_heads": 3}
-
-
-@case(None)
-def conv1d_gpt2_style():
-    torch.manual_seed(38)
-
-    class Conv1D(nn.Module):
-        def __init__(self, nf, nx):
-            super().__init__()
-            self.weight, self.bias = nn.Parameter(torch.randn(nx, nf) * 0.3), nn.Parameter(torch.zeros(nf))
-
-        def forward(self, x):
-            return torch.addmm(self.bias, x.reshape(-1, x.size(-1)), self.weight).view(*x.shape[:-1], -1)
-
-    @dataclass
-    class Config:
-        n_in: int = 13
-        n_embd: int = 16
-        n_head: int = 4
-        n_ctx: int = 32
-
-    class Attention(nn.Module):
-        def __init__(self, config):
-            super().__init__()
-            self.n_head = config.n_head
-            bias = torch.tril(torch.ones(config.n_ctx, config.n_ctx)).view(1, 1, config.n_ctx, config.n_ctx)
-            self.register_buffer("bias", bias)
-            self.c_attn = Conv1D(3 * config.n_embd, config.n_in)
-            self.c_proj = Conv1D(config.n_embd, config.n_embd)
-
-        def split_heads(self, x, k=False):
-            x = x.view(*x.size()[:-1], self.n_head, -1)
-            return x.permute(0, 2, 3, 1) if k else x.permute(0, 2, 1, 3)
-
-        def forward(self, x):
-            query, key, value = self.c_attn(x).split(self.c_proj.weight.size(0), dim=2)
-            query, key, value = self.split_heads(query), self.split_heads(key, k=True), self.split_heads(value)
-            w = torch.matmul(query, key) / math.sqrt(value.size(-1))
-            b = self.bias[:, :, : w.size(-2), : w.size(-1)].to(w.dtype)
-            w = w * b - 1e4 * (1 - b)
-            a = torch.matmul(torch.softmax(w, dim=-1), value)
-            return self.c_proj(a.permute(0, 2, 1, 3).contiguous().flatten(2))
-
-    return Attention(Config()), some_x(2, 6, 13), {"num_heads": 4}
 
 
 @case(None)

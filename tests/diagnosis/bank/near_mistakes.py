@@ -108,51 +108,6 @@ def sound_a_letter_summed_away():
 
 
 @case(None)
-def sound_heads_on_the_last_axis():
-    torch.manual_seed(314)
-
-    class HeadsLast(nn.Module):
-        def __init__(self, d_in, d_out, h, d):
-            super().__init__()
-            self.wq, self.wk, self.wv = (nn.Parameter(torch.randn(d_in, d, h) * d_in**-0.5) for _ in range(3))
-            self.wo = nn.Linear(d * h, d_out)
-
-        def forward(self, x):
-            q, k, v = (torch.tensordot(x, w, 1) for w in (self.wq, self.wk, self.wv))
-            s = (q[:, :, None] * k[:, None]).sum(3) * q.shape[2] ** -0.5
-            p = s.masked_fill(later(x.shape[1], x.device)[..., None], -math.inf).softmax(2)
-            y = (p[:, :, :, None] * v[:, None]).sum(2)
-            return self.wo(y.flatten(2))
-
-    return HeadsLast(15, 9, 3, 5), some_x(3, 4, 15, 14), {"num_heads": 3}
-
-
-@case(None)
-def sound_owners_by_number():
-    torch.manual_seed(316)
-
-    class Owners(nn.Module):
-        def __init__(self, d_in, d_out, h, kv, d):
-            super().__init__()
-            self.h, self.kv = h, kv
-            self.wq, self.wo = init(h, d_in, d), init(h, d, d_out)
-            self.wk, self.wv = init(kv, d_in, d), init(kv, d_in, d)
-
-        def owners(self, device):
-            heads = torch.arange(self.h, device=device)
-            return heads // (self.h // self.kv)
-
-        def forward(self, x):
-            own = self.owners(x.device)
-            x = x.unsqueeze(1)
-            q, k, v = x @ self.wq, (x @ self.wk)[:, own], (x @ self.wv)[:, own]
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return (y @ self.wo).sum(1)
-
-    return Owners(17, 12, 6, 3, 5), some_x(2, 6, 17, 16), {"num_heads": 6, "num_kv_heads": 3}
-
-
-@case(None)
 def sound_groups_inside():
     torch.manual_seed(317)
 
@@ -190,57 +145,6 @@ def sound_filled_in_a_clone():
         return y.flatten(1) @ back
 
     return attention, some_x(1, 6, 9, 24)[0], {"num_heads": 2}
-
-
-@case(None)
-def sound_online_over_all_keys():
-    torch.manual_seed(326)
-
-    class Online(nn.Module):
-        def __init__(self, d_in, d_out, h, d):
-            super().__init__()
-            self.h, self.d = h, d
-            self.q, self.k, self.v = (nn.Linear(d_in, h * d) for _ in range(3))
-            self.o = nn.Linear(h * d, d_out)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.h, self.d)) for f in (self.q, self.k, self.v))
-            q = q * self.d**-0.5
-            top = torch.full_like(q[..., :1], torch.finfo(q.dtype).min)
-            total, acc = torch.zeros_like(top), torch.zeros_like(v)
-            for j in range(x.shape[1]):
-                s = (q * k[:, j : j + 1]).sum(-1, keepdim=True)
-                at = torch.arange(x.shape[1], device=x.device)
-                s = s.masked_fill((at < j)[:, None, None], -math.inf)
-                new = torch.maximum(top, s)
-                old, e = (top - new).exp(), (s - new).exp()
-                total, acc, top = total * old + e, acc * old + e * v[:, j : j + 1], new
-            return self.o((acc / total).flatten(2))
-
-    return Online(10, 14, 3, 4), some_x(2, 5, 10, 26), {"num_heads": 3}
-
-
-@case(None)
-def sound_token_by_token():
-    torch.manual_seed(327)
-
-    class Steps(nn.Module):
-        def __init__(self, d_in, d_out, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.wq, self.wkv, self.wo = init(d_in, h * d), init(d_in, 2 * kv * d), init(h * d, d_out)
-
-        def one(self, q, k, v):
-            q = q.unflatten(-1, (self.kv, self.h // self.kv, self.d))
-            s = torch.einsum("bgrd,bkgd->bgrk", q, k) / math.sqrt(self.d)
-            return torch.einsum("bgrk,bkgd->bgrd", s.softmax(-1), v).flatten(1)
-
-        def forward(self, x):
-            k, v = (x @ self.wkv).unflatten(-1, (2, self.kv, self.d)).unbind(2)
-            rows = [self.one(x[:, i] @ self.wq, k[:, : i + 1], v[:, : i + 1]) for i in range(x.shape[1])]
-            return torch.stack(rows, 1) @ self.wo
-
-    return Steps(8, 11, 4, 2, 5), some_x(3, 6, 8, 27), {"num_heads": 4, "num_kv_heads": 2}
 
 
 @case(None)
@@ -504,36 +408,6 @@ def sound_a_sum_over_rows():
 
 
 @case(None)
-def sound_complex_numbers_without_use():
-    torch.manual_seed(414)
-
-    class Encoder(nn.Module):
-        def __init__(self, d_in, d_out, h, d):
-            super().__init__()
-            self.h, self.qkv, self.o = h, nn.Linear(d_in, 3 * h * d), nn.Linear(h * d, d_out)
-
-        def wheel(self, n, d, device):
-            half = torch.arange(d // 2, device=device, dtype=torch.float64)
-            angle = torch.outer(torch.arange(n, device=device, dtype=torch.float64), 40.0 ** (-2 * half / d))
-            return angle.cos(), angle.sin()
-
-        def spin(self, t, cos, sin):
-            a, b = t.chunk(2, -1)
-            cos, sin = cos.to(t.dtype), sin.to(t.dtype)
-            return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x).unflatten(-1, (3, self.h, -1)).permute(2, 0, 3, 1, 4)
-            cos_sin = self.wheel(x.shape[1], q.shape[-1], x.device)
-            q, k = self.spin(q, *cos_sin), self.spin(k, *cos_sin)
-            scale = (cos_sin[0].shape[-1] * 2) ** -0.5
-            y = (torch.einsum("bhqd,bhkd->bhqk", q, k) * scale).softmax(-1) @ v
-            return self.o(y.transpose(1, 2).flatten(2))
-
-    return Encoder(10, 14, 2, 4), some_x(2, 5, 10, 114), {"num_heads": 2, "causal": False}
-
-
-@case(None)
 def sound_a_pen_that_moves_by_one():
     torch.manual_seed(418)
 
@@ -762,28 +636,6 @@ def rows_without_a_key_become_zero():
 
 
 @case(None)
-def a_learned_table_of_distances():
-    torch.manual_seed(440)
-
-    class Table(nn.Module):
-        def __init__(self, width, h, far):
-            super().__init__()
-            self.h, self.far, self.norm = h, far, nn.LayerNorm(width)
-            self.table = nn.Parameter(torch.randn(far + 1, h))
-            self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-        def forward(self, x):
-            q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, self.h, -1)).unbind(2)
-            at = torch.arange(x.shape[1], device=x.device)
-            gap = (at[:, None] - at).clamp(0, self.far)
-            s = torch.einsum("bqhd,bkhd->bqkh", q, k) / math.sqrt(q.shape[-1]) + self.table[gap]
-            p = s.masked_fill(later(x.shape[1], x.device)[..., None], -math.inf).softmax(2)
-            return x + self.o(torch.einsum("bqkh,bkhd->bqhd", p, v).flatten(2))
-
-    return Table(18, 3, 4), some_x(2, 7, 18, 140), {"num_heads": 3}
-
-
-@case(None)
 def two_by_two_rotations():
     torch.manual_seed(441)
 
@@ -811,30 +663,6 @@ def two_by_two_rotations():
             return torch.einsum("bgrqk,bkgd->bqgrd", p, v).flatten(2) @ self.wo
 
     return Rotated(10, 13, 6, 2, 4), some_x(2, 6, 10, 141), {"num_heads": 6, "num_kv_heads": 2}
-
-
-@case(None)
-def documents_in_one_row():
-    torch.manual_seed(442)
-
-    def documents(n, device):
-        starts = torch.arange(n, device=device) % 3 == 0
-        number = starts.cumsum(0)
-        return number[:, None] == number
-
-    class Packed(nn.Module):
-        def __init__(self, d_in, d_out, h, d):
-            super().__init__()
-            self.h, self.q, self.k, self.v = h, *(nn.Linear(d_in, h * d) for _ in range(3))
-            self.o = nn.Linear(h * d, d_out)
-
-        def forward(self, x):
-            q, k, v = (torch.stack(f(x).chunk(self.h, -1)) for f in (self.q, self.k, self.v))
-            look = documents(x.shape[1], x.device).tril()
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=look)
-            return self.o(torch.cat(y.unbind(0), -1))
-
-    return Packed(12, 8, 2, 7), some_x(2, 8, 12, 142), {"num_heads": 2, "keep": documents(8, None)}
 
 
 @case(None)

@@ -36,27 +36,6 @@ def third_norm_replaced_by_the_second():
 
 
 @case("dead-parameter")
-def norm_of_shortened_keys_left_out():
-    class Shortened(nn.Module):
-        def __init__(self, width, heads):
-            super().__init__()
-            self.heads = heads
-            self.q, self.kv = nn.Linear(width, width), nn.Linear(width, 2 * width)
-            self.mix = nn.Linear(width, width)
-            self.norm = nn.LayerNorm(width)  # wrong
-            self.proj = nn.Linear(width, width)
-
-        def forward(self, x):
-            short = self.mix(x)
-            k, v = self.kv(short).chunk(2, -1)
-            q, k, v = (heads_of(t, self.heads) for t in (self.q(x), k, v))
-            out = F.scaled_dot_product_attention(q, k, v)
-            return self.proj(out.transpose(1, 2).flatten(2))
-
-    return Shortened(12, 3), some_x(2, 5, 12), {"num_heads": 3, "causal": False}
-
-
-@case("dead-parameter")
 def gate_without_its_sigmoid():
     class Gated(Parts):
         def __init__(self):
@@ -204,34 +183,6 @@ def residual_kept_and_not_added():
 
 
 @case("value-unused")
-def centred_and_forgotten():
-    class Centred(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            centred = v - v.mean(-1, keepdim=True)  # noqa: F841  # wrong
-            return self.attend(self.scores(q, k), v)
-
-    return Centred(d_in=9, heads=2, head_dim=5), some_x(2, 5, 9), {"num_heads": 2}
-
-
-@case("value-unused")
-def first_sum_overwritten():
-    class Overwritten(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.attn, self.mlp = Parts(d_in=width, heads=2, head_dim=6), nn.Linear(width, width)
-
-        def forward(self, x):
-            q, k, v = self.attn.qkv(x)
-            found = self.attn.attend(self.attn.scores(q, k), v)
-            out = x + found  # wrong
-            out = found + F.silu(self.mlp(found))
-            return out.clone()
-
-    return Overwritten(11), some_x(2, 7, 11), {"num_heads": 2}
-
-
-@case("value-unused")
 def places_of_the_values_given_and_not_added():
     class Placed(Parts):
         def forward(self, x, places_k, places_v):  # wrong
@@ -248,17 +199,6 @@ def places_of_the_values_given_and_not_added():
 
 
 @case(None)
-def values_given_that_are_the_queries_again():
-    class OneInput(Parts):
-        def forward(self, query, key, value):
-            q, k, v = self.qkv(query)
-            return self.attend(self.scores(q, k), v)
-
-    call = {"call": lambda code, x: code(x, x, x)}
-    return OneInput(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3, **call}
-
-
-@case(None)
 def changed_in_place_and_named_again():
     class InPlace(Parts):
         def forward(self, x):
@@ -269,35 +209,6 @@ def changed_in_place_and_named_again():
             return self.merge(scores.softmax(-1) @ v)
 
     return InPlace(d_in=10, heads=2, head_dim=6), some_x(2, 7, 10), {"num_heads": 2}
-
-
-@case(None)
-def read_in_one_branch_only():
-    class Branches(Parts):
-        def forward(self, x, add=False):
-            residual = x
-            q, k, v = self.qkv(x)
-            out = self.attend(self.scores(q, k), v)
-            if add:
-                out = out + residual
-            return out
-
-    return Branches(d_in=9, heads=3, head_dim=4), some_x(2, 6, 9), {"num_heads": 3}
-
-
-@case("value-unused")
-def scale_of_the_norm_taken_apart_and_left():
-    class Modulated(Parts):
-        def __init__(self):
-            super().__init__(d_in=10, heads=2, head_dim=6)
-            self.modulation, self.norm = nn.Linear(10, 20), nn.LayerNorm(10, elementwise_affine=False)
-
-        def forward(self, x):
-            shift, scale = self.modulation(x).chunk(2, -1)  # noqa: RUF059  # wrong
-            q, k, v = self.qkv(self.norm(x) + shift)
-            return self.attend(self.scores(q, k), v)
-
-    return Modulated(), some_x(2, 6, 10), {"num_heads": 2}
 
 
 @case("value-unused")
@@ -328,21 +239,6 @@ def called_for_what_it_keeps():
             return self.attend(self.scores(q, k), v)
 
     return Keeping(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3}
-
-
-@case(None)
-def part_that_is_left_on_purpose():
-    class Two(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=3, head_dim=4)
-            self.pair = nn.Linear(9, 18)
-
-        def forward(self, x):
-            first, _ = self.pair(x).chunk(2, -1)
-            q, k, v = self.qkv(first)
-            return self.attend(self.scores(q, k), v)
-
-    return Two(), some_x(2, 7, 9), {"num_heads": 3}
 
 
 # ---------------------------------------------------------------------------------------- values-misaligned
@@ -632,18 +528,6 @@ def distances_from_the_right_end_of_the_table():
             return self.attend(self.scores(q, k) + self.with_distances(q, rows), v)
 
     return RightEnd(), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case(None)
-def alibi_counted_from_the_first_key():
-    class FromFirst(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            at = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
-            slopes = torch.tensor([0.25, 0.0625], dtype=x.dtype, device=x.device)
-            return self.attend(self.scores(q, k) + slopes[:, None, None] * (at - x.shape[1]), v)
-
-    return FromFirst(d_in=10, heads=2, head_dim=5), some_x(2, 6, 10), {"num_heads": 2}
 
 
 @case(None)

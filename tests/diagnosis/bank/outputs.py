@@ -45,34 +45,6 @@ def four_clones():
 
 
 @case("output-projection-shape")
-def book_style():
-    class MultiHeadAttention(nn.Module):
-        def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
-            super().__init__()
-            self.d_out, self.num_heads, self.head_dim = d_out, num_heads, d_out // num_heads
-            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.out_proj = nn.Linear(d_out, d_in)  # wrong
-            self.dropout = nn.Dropout(dropout)
-            self.register_buffer("mask", torch.triu(torch.ones(context_length, context_length), diagonal=1))
-
-        def forward(self, x):
-            b, num_tokens, _ = x.shape
-            keys = self.W_key(x).view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-            queries = self.W_query(x).view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-            values = self.W_value(x).view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-            attn_scores = queries @ keys.transpose(2, 3)
-            attn_scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)
-            attn_weights = self.dropout(torch.softmax(attn_scores / keys.shape[-1] ** 0.5, dim=-1))
-            context_vec = (attn_weights @ values).transpose(1, 2).contiguous().view(b, num_tokens, self.d_out)
-            return self.out_proj(context_vec)
-
-    torch.manual_seed(11)
-    return MultiHeadAttention(9, 20, 32, 0.1, 4), some_x(2, 6, 9, seed=11), {"num_heads": 4}
-
-
-@case("output-projection-shape")
 def four_equal_lines():
     class SelfAttention(nn.Module):
         def __init__(self, d_in, d_out, heads):
@@ -117,36 +89,6 @@ def parameters_and_at():
 
     torch.manual_seed(13)
     return Attention(22, 10, 2), some_x(3, 7, 22, seed=13), {"num_heads": 2}
-
-
-@case("output-projection-shape")
-def wrapper_of_heads():
-    class Head(nn.Module):
-        def __init__(self, d_in, head_size):
-            super().__init__()
-            self.key = nn.Linear(d_in, head_size, bias=False)
-            self.query = nn.Linear(d_in, head_size, bias=False)
-            self.value = nn.Linear(d_in, head_size, bias=False)
-            self.register_buffer("tril", torch.tril(torch.ones(64, 64)))
-
-        def forward(self, x):
-            T = x.shape[1]
-            k, q = self.key(x), self.query(x)
-            wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
-            return F.softmax(wei.masked_fill(self.tril[:T, :T] == 0, float("-inf")), dim=-1) @ self.value(x)
-
-    class MultiHeadWrapper(nn.Module):
-        def __init__(self, d_in, d_out, num_heads):
-            super().__init__()
-            self.heads = nn.ModuleList([Head(d_in, d_out // num_heads) for _ in range(num_heads)])
-            self.proj = nn.Linear(d_out, d_in)  # wrong
-
-        def forward(self, x):
-            out = torch.cat([h(x) for h in self.heads], dim=-1)
-            return self.proj(out)
-
-    torch.manual_seed(14)
-    return MultiHeadWrapper(16, 35, 5), some_x(2, 4, 16, seed=14), {"num_heads": 5}
 
 
 @case("output-projection-shape")
@@ -285,54 +227,6 @@ def wrong_name_after_refactoring():
 
 
 @case("input-modified")
-def positions_added():
-    class SelfAttention(nn.Module):
-        def __init__(self, d_in, d_out, num_heads, context_length=64):
-            super().__init__()
-            self.num_heads = num_heads
-            self.pos_emb = nn.Embedding(context_length, d_in)
-            self.W_query, self.W_key, self.W_value = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
-            self.out_proj = nn.Linear(d_out, d_out)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            x += self.pos_emb(torch.arange(t, device=x.device))  # wrong
-            q = self.W_query(x).view(b, t, self.num_heads, -1).transpose(1, 2)
-            k = self.W_key(x).view(b, t, self.num_heads, -1).transpose(1, 2)
-            v = self.W_value(x).view(b, t, self.num_heads, -1).transpose(1, 2)
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.out_proj(y.transpose(1, 2).reshape(b, t, -1))
-
-    torch.manual_seed(41)
-    return SelfAttention(10, 21, 3), some_x(2, 5, 10, seed=41), {"num_heads": 3}
-
-
-@case("input-modified")
-def norm_without_a_copy():
-    class PreNormAttention(nn.Module):
-        def __init__(self, dim, inner, heads):
-            super().__init__()
-            self.heads = heads
-            self.gain = nn.Parameter(1 + 0.1 * torch.randn(dim))
-            self.to_qkv = nn.Linear(dim, 3 * inner, bias=False)
-            self.to_out = nn.Linear(inner, dim)
-
-        def norm(self, x):
-            return x.div_(x.pow(2).mean(-1, keepdim=True).add(1e-6).sqrt()) * self.gain  # wrong
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            h = self.norm(x)
-            q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.to_qkv(h).chunk(3, dim=-1))
-            dots = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-            dots = dots.masked_fill(torch.ones(n, n, device=x.device).triu(1).bool(), torch.finfo(x.dtype).min)
-            return self.to_out((dots.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(42)
-    return PreNormAttention(14, 20, 4), some_x(3, 6, 14, seed=42, spread=2.0), {"num_heads": 4}
-
-
-@case("input-modified")
 def view_with_tokens_first():
     class TokensFirst(nn.Module):
         def __init__(self, d_in, d_out, heads, longest=32):
@@ -356,33 +250,6 @@ def view_with_tokens_first():
 
     torch.manual_seed(43)
     return TokensFirst(9, 16, 2), some_x(4, 7, 9, seed=43), {"num_heads": 2}
-
-
-@case("input-modified")
-def queries_scaled_early():
-    class CrossStyleAttention(nn.Module):
-        def __init__(self, d_model, d_inner, n_head):
-            super().__init__()
-            self.n_head, self.d_k = n_head, d_inner // n_head
-            self.w_qs = nn.Linear(d_model, d_inner, bias=False)
-            self.w_ks = nn.Linear(d_model, d_inner, bias=False)
-            self.w_vs = nn.Linear(d_model, d_inner, bias=False)
-            self.fc = nn.Linear(d_inner, d_model, bias=False)
-
-        def forward(self, q, k, v, mask):
-            sz_b, len_q, _ = q.shape
-            k = self.w_ks(k).view(sz_b, -1, self.n_head, self.d_k).transpose(1, 2)
-            v = self.w_vs(v).view(sz_b, -1, self.n_head, self.d_k).transpose(1, 2)
-            q *= self.d_k**-0.5  # wrong
-            q = self.w_qs(q).view(sz_b, len_q, self.n_head, self.d_k).transpose(1, 2)
-            attn = F.softmax((q @ k.transpose(2, 3)).masked_fill(mask == 0, -1e9), dim=-1)
-            return self.fc(torch.matmul(attn, v).transpose(1, 2).contiguous().view(sz_b, len_q, -1))
-
-    def call(m, x):
-        return m(x, x, x, torch.ones(x.shape[1], x.shape[1], device=x.device).tril())
-
-    torch.manual_seed(44)
-    return CrossStyleAttention(17, 35, 5), some_x(2, 4, 17, seed=44), {"num_heads": 5, "call": call}
 
 
 @case("input-modified")
@@ -436,28 +303,6 @@ def padded_rows_cleared():
         "call": lambda m, x: m(x, padding_of(x)),
     }
     return MaskedEncoder(11, 24, 3), x, options
-
-
-@case("input-modified")
-def centred_in_place():
-    class SingleHead(nn.Module):
-        def __init__(self, d_in, d_k):
-            super().__init__()
-            self.wq = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
-            self.wk = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
-            self.wv = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
-
-        def forward(self, x):
-            x.sub_(x.mean(dim=-1, keepdim=True))  # wrong
-            q, k, v = x @ self.wq, x @ self.wk, x @ self.wv
-            rows = []
-            for i in range(x.size(1)):
-                s = (k[:, : i + 1] @ q[:, i, :, None]).squeeze(-1) / math.sqrt(q.size(-1))
-                rows.append((s.softmax(-1).unsqueeze(-1) * v[:, : i + 1]).sum(dim=1))
-            return torch.stack(rows, dim=1)
-
-    torch.manual_seed(47)
-    return SingleHead(8, 5), some_x(2, 6, 8, seed=47), {"num_heads": 1}
 
 
 # --- batch-mixed ---
@@ -529,28 +374,6 @@ def module_wants_tokens_first():
 
 
 @case("batch-mixed")
-def one_long_sequence():
-    class FlatAttention(nn.Module):
-        def __init__(self, d_in, d_head):
-            super().__init__()
-            self.query = nn.Linear(d_in, d_head, bias=False)
-            self.key = nn.Linear(d_in, d_head, bias=False)
-            self.value = nn.Linear(d_in, d_head, bias=False)
-
-        def forward(self, x):
-            b, t, d = x.shape
-            x = x.reshape(b * t, d)  # wrong
-            q, k, v = self.query(x), self.key(x), self.value(x)
-            scores = q @ k.T / k.shape[-1] ** 0.5
-            mask = torch.tril(torch.ones(b * t, b * t, device=x.device))
-            weights = scores.masked_fill(mask == 0, -torch.inf).softmax(dim=-1)
-            return (weights @ v).view(b, t, -1)
-
-    torch.manual_seed(54)
-    return FlatAttention(15, 8), some_x(3, 4, 15, seed=54), {"num_heads": 1}
-
-
-@case("batch-mixed")
 def view_for_a_transpose():
     class SeqFirstAttention(nn.Module):
         def __init__(self, c_in, c_out, heads):
@@ -596,30 +419,6 @@ def softmax_with_an_axis_too_many():
 
     torch.manual_seed(56)
     return ExpAttention(16, 6, 3), some_x(2, 5, 16, seed=56), {"num_heads": 6}
-
-
-@case("batch-mixed")
-def stacked_one_way_cut_another():
-    class ChunkedEncoder(nn.Module):
-        def __init__(self, units_in, units, heads):
-            super().__init__()
-            self.heads = heads
-            self.dense_q, self.dense_k, self.dense_v = (nn.Linear(units_in, units) for _ in range(3))
-            self.dense_o = nn.Linear(units, units)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q_, k_, v_ = (
-                torch.cat(dense(x).chunk(self.heads, dim=-1), dim=0)
-                for dense in (self.dense_q, self.dense_k, self.dense_v)
-            )
-            weights = F.softmax(torch.bmm(q_, k_.transpose(1, 2)) / q_.size(-1) ** 0.5, dim=-1)
-            out = torch.bmm(weights, v_)
-            out = out.view(b, self.heads, t, -1).transpose(1, 2)  # wrong
-            return self.dense_o(out.reshape(b, t, -1))
-
-    torch.manual_seed(57)
-    return ChunkedEncoder(14, 24, 4), some_x(3, 7, 14, seed=57), {"num_heads": 4, "causal": False}
 
 
 @case("values-misaligned")

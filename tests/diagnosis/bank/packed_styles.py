@@ -57,39 +57,6 @@ def rope(u, x, theta=1e4):
 
 
 @case(None)
-def r_rope_tokens_first():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            return self.usual(x, self.logits(rope(q, x), rope(k, x)), v)
-
-    return A(24, 3), some_x(2, 5, 24), {"num_heads": 3}
-
-
-@case(None)
-def r_rope_with_ntk():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            theta = 1e4 * 4 ** (self.hd / (self.hd - 2))
-            return self.usual(x, self.logits(rope(q, x, theta), rope(k, x, theta)), v)
-
-    return A(24, 3), some_x(2, 6, 24), {"num_heads": 3}
-
-
-@case(None)
-def r_rope_last_half_only():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            half = self.hd // 2
-            q, k = (torch.cat([u[..., :half], rope(u[..., half:], x)], -1) for u in (q, k))
-            return self.usual(x, self.logits(q, k), v)
-
-    return A(16, 2), some_x(2, 7, 16), {"num_heads": 2}
-
-
-@case(None)
 def r_rope_after_unit_length():
     class A(Packed):
         def forward(self, x):
@@ -100,19 +67,6 @@ def r_rope_after_unit_length():
     m = A(24, 3)
     m.s = nn.Parameter(torch.tensor(1.5))
     return m, some_x(2, 5, 24), {"num_heads": 3}
-
-
-@case(None)
-def r_rope_by_rotation_matrices():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            f = freqs(x.shape[1], self.hd, x)
-            m = torch.stack([torch.stack([f.cos(), -f.sin()], -1), torch.stack([f.sin(), f.cos()], -1)], -2)
-            q, k = (torch.einsum("tfij,bthfj->bthfi", m, u.unflatten(-1, (-1, 2))).flatten(-2) for u in (q, k))
-            return self.usual(x, self.logits(q, k), v)
-
-    return A(24, 3), some_x(2, 5, 24), {"num_heads": 3}
 
 
 @case(None)
@@ -155,19 +109,6 @@ def r_sandwich_window():
             return self.usual(x, self.logits(q, k).masked_fill(far, -1e30), v)
 
     return A(12, 2), some_x(2, 8, 12), {"num_heads": 2, "window": 4}
-
-
-@case(None)
-def r_window_with_two_sinks():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            i = torch.arange(x.shape[1], device=x.device)
-            far = (i[:, None] - i >= 3) & (i >= 2)
-            return self.usual(x, self.logits(q, k).masked_fill(far, float("-inf")), v)
-
-    i = torch.arange(8)
-    return A(12, 2), some_x(2, 8, 12), {"num_heads": 2, "keep": (i[:, None] - i < 3) | (i < 2)}
 
 
 @case(None)
@@ -347,47 +288,6 @@ def r_library_with_hint():
 # ------------------------------------------------------------------------------------------------ wrong
 
 
-@case("rotary-wrong-turn")
-def w_rope_sign_of_both_terms():
-    def turn(u, x):
-        f = freqs(u.shape[1], u.shape[-1], x)[None, :, None]
-        r, i = u.unflatten(-1, (-1, 2)).unbind(-1)
-        return torch.stack([r * f.cos() + i * f.sin(), r * f.sin() + i * f.cos()], -1).flatten(-2)  # wrong
-
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            return self.usual(x, self.logits(turn(q, x), turn(k, x)), v)
-
-    return A(24, 3), some_x(2, 5, 24), {"num_heads": 3}
-
-
-@case("rotary-wrong-turn")
-def w_rope_keys_at_half_speed():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            q = rope(q, x)
-            k = rope(k, x, 100.0)  # wrong
-            return self.usual(x, self.logits(q, k), v)
-
-    return A(24, 3), some_x(2, 6, 24), {"num_heads": 3}
-
-
-@case("rotary-wrong-turn")
-def w_rope_matrices_transposed_for_keys():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            f = freqs(x.shape[1], self.hd, x)
-            m = torch.stack([torch.stack([f.cos(), -f.sin()], -1), torch.stack([f.sin(), f.cos()], -1)], -2)
-            q = torch.einsum("tfij,bthfj->bthfi", m, q.unflatten(-1, (-1, 2))).flatten(-2)
-            k = torch.einsum("tfji,bthfj->bthfi", m, k.unflatten(-1, (-1, 2))).flatten(-2)  # wrong
-            return self.usual(x, self.logits(q, k), v)
-
-    return A(24, 3), some_x(2, 5, 24), {"num_heads": 3}
-
-
 @case("bias-wrong-sign")
 def w_alibi_buffer_reversed():
     class A(Packed):
@@ -445,17 +345,6 @@ def w_alibi_then_divided():
 
 
 @case("norm-wrong-axis")
-def w_norm_over_tokens_first_layout():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            q, k = (u / u.norm(dim=1, keepdim=True) for u in (q, k))  # wrong
-            return self.usual(x, self.logits(q, k), v)
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case("norm-wrong-axis")
 def w_norm_over_heads_first_layout():
     class A(Packed):
         def forward(self, x):
@@ -498,30 +387,6 @@ def w_cap_with_norm_half():
     m = A(18, 3)
     m.qn, m.kn = nn.RMSNorm(6), nn.RMSNorm(6)
     return m, some_x(2, 5, 18), {"num_heads": 3}
-
-
-@case("window-off-by-one")
-def w_window_greater():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            i = torch.arange(x.shape[1], device=x.device)
-            far = i[:, None] - i > 4  # wrong
-            return self.usual(x, self.logits(q, k).masked_fill(far, -1e30), v)  # wrong
-
-    return A(12, 2), some_x(2, 8, 12), {"num_heads": 2, "window": 4}
-
-
-@case("window-off-by-one")
-def w_window_by_triu_and_tril():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = (u.transpose(1, 2) for u in self.parts(x))
-            m = self.seen(x.shape[1], x).triu(-3)  # wrong
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=m)  # wrong
-            return self.c_proj(y.transpose(1, 2).flatten(2))
-
-    return A(12, 2), some_x(2, 7, 12), {"num_heads": 2, "window": 3}
 
 
 class CachedPacked(Packed):
@@ -571,51 +436,6 @@ def w_no_mask_for_chunks():
             return torch.zeros(a.shape[-2:], dtype=torch.bool, device=a.device)
 
     return A(12, 2), some_x(2, 7, 12), {"num_heads": 2, "call": lambda m, x: run_pieces(m, x, 3)}
-
-
-@case("mask-lost-on-option")
-def w_nano_without_causal():
-    class A(Packed):
-        def __init__(self, config):
-            super().__init__(config.n_embd, config.n_head)
-            self.flash = config.flash
-
-        def forward(self, x):
-            q, k, v = (u.transpose(1, 2) for u in self.parts(x))
-            if self.flash:
-                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            else:
-                a = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
-                y = F.softmax(a, dim=-1) @ v  # wrong
-            return self.c_proj(y.transpose(1, 2).contiguous().view_as(x))
-
-    return A(Config()), some_x(3, 5, 12), {"num_heads": 2}
-
-
-@case("mask-lost-on-option")
-def w_padding_instead_of_future():
-    class A(Packed):
-        def forward(self, x, attention_mask=None):
-            q, k, v = self.parts(x)
-            m = self.seen(x.shape[1], x)[None, None]
-            if attention_mask is not None:
-                m = attention_mask[:, None, None, :].bool()  # wrong
-            return self.finish(self.logits(q, k).masked_fill(~m, -1e9).softmax(-1), v)  # wrong
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case("gate-unused")
-def w_gate_left():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            g = F.silu(self.g(x))  # noqa: F841  # wrong
-            return self.usual(x, self.logits(q, k), v)  # wrong
-
-    m = A(12, 3)
-    m.g = nn.Linear(12, 12)
-    return m, some_x(2, 5, 12), {"num_heads": 3}
 
 
 @case("dead-parameter")

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .case import collector, some_x
-from .parts import Parts, causal_softmax, in_pieces, turned
+from .parts import Parts, causal_softmax, turned
 
 CASES, case = collector()
 
@@ -52,17 +52,6 @@ def window_of_three():
 
 
 @case(None)
-def window_of_two_with_a_sink():
-    keep = band(7, 7, 2, torch.zeros(1), sinks=1)
-    return Windowed(2, 1, d_in=10, heads=3, head_dim=4), some_x(2, 7, 10), {"num_heads": 3, "keep": keep}
-
-
-@case(None)
-def window_while_decoding():
-    return Windowed(4, d_in=9, heads=2, head_dim=6), some_x(2, 8, 9), {"num_heads": 2, "window": 4, "call": decoded}
-
-
-@case(None)
 def window_by_cutting_the_cache():
     class Cut(Windowed):
         def forward(self, x, past=None):
@@ -82,50 +71,6 @@ def window_on_both_sides():
             return self.merge(F.scaled_dot_product_attention(q, k, v, attn_mask=keep))
 
     return Both(d_in=12, heads=3, head_dim=4), some_x(2, 6, 12), {"num_heads": 3, "causal": False, "window": 2}
-
-
-@case(None)
-def cache_in_tuples():
-    class Cached(Parts):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            start = 0 if past is None else past[0].shape[2]
-            q, k = turned(q, start), turned(k, start)
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            return self.attend(self.scores(q, k), v), (k, v)
-
-    return Cached(d_in=10, heads=2, head_dim=6), some_x(2, 7, 10), {"num_heads": 2, "call": decoded}
-
-
-@case(None)
-def cache_that_is_asked_for():
-    class Asked(Parts):
-        def forward(self, x, past=None, use_cache=False):
-            q, k, v = self.qkv(x)
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            out = self.attend(self.scores(q, k), v)
-            return (out, (k, v)) if use_cache else out
-
-    def call(m, x):
-        first, past = m(x[:, :4], use_cache=True)
-        return torch.cat((first, m(x[:, 4:], past)), 1)
-
-    return Asked(d_in=9, heads=3, head_dim=4), some_x(2, 6, 9), {"num_heads": 3, "call": call}
-
-
-@case(None)
-def weights_on_request():
-    class Request(Parts):
-        def forward(self, x, need_weights=False):
-            q, k, v = self.qkv(x)
-            if not need_weights:
-                return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)), None
-            weights = causal_softmax(self.scores(q, k))
-            return self.merge(weights @ v), weights
-
-    return Request(d_in=11, heads=3, head_dim=4), some_x(2, 5, 11), {"num_heads": 3}
 
 
 @case(None)
@@ -158,17 +103,6 @@ def padding_and_future_together():
             return self.merge(self.scores(q, k).masked_fill(hidden, -1e9).softmax(-1) @ v)
 
     return Padded(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3}
-
-
-@case(None)
-def mask_argument_that_replaces_the_causal_one():
-    class Replaces(Parts):
-        def forward(self, x, attn_mask=None):
-            q, k, v = self.qkv(x)
-            causal = attn_mask is None
-            return self.merge(F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=causal))
-
-    return Replaces(d_in=12, heads=2, head_dim=6), some_x(2, 5, 12), {"num_heads": 2}
 
 
 @case(None)
@@ -217,21 +151,6 @@ def low_rank_update_that_starts_at_zero():
 
 
 @case(None)
-def context_projection_for_later():
-    class Optional(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=3, head_dim=4)
-            self.from_image = nn.Linear(7, 9)
-
-        def forward(self, x, image=None):
-            source = x if image is None else torch.cat((self.from_image(image), x), 1)
-            q, (k, v) = self.split(self.q_proj(x)), (self.split(one(source)) for one in (self.k_proj, self.v_proj))
-            return self.attend(self.scores(q, k), v)
-
-    return Optional(), some_x(2, 6, 9), {"num_heads": 3}
-
-
-@case(None)
 def keys_first_and_their_transpose():
     class KeysFirst(Parts):
         def forward(self, x):
@@ -244,43 +163,7 @@ def keys_first_and_their_transpose():
     return KeysFirst(d_in=10, heads=2, head_dim=6), some_x(2, 5, 10), {"num_heads": 2}
 
 
-@case(None)
-def values_first():
-    class ValuesFirst(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            weights = causal_softmax(self.scores(q, k))
-            return self.merge((v.mT @ weights.mT).mT)
-
-    return ValuesFirst(d_in=12, heads=3, head_dim=4), some_x(2, 6, 12), {"num_heads": 3}
-
-
 # ---------------------------------------------------------------------------------------- window-off-by-one
-
-
-@case("window-off-by-one")
-def one_token_too_many():
-    class TooMany(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            at = torch.arange(x.shape[1], device=x.device)
-            keep = (at <= at[:, None]) & (at[:, None] - at <= 3)  # wrong
-            scores = self.scores(q, k).masked_fill(~keep, -torch.inf)  # wrong
-            return self.merge(scores.softmax(-1) @ v)
-
-    return TooMany(d_in=11, heads=2, head_dim=6), some_x(2, 7, 11), {"num_heads": 2, "window": 3}
-
-
-@case("window-off-by-one")
-def one_token_too_few():
-    class TooFew(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            t, w = x.shape[1], 4
-            keep = torch.ones(t, t, dtype=torch.bool, device=x.device).tril().triu(2 - w)  # wrong
-            return self.merge(F.scaled_dot_product_attention(q, k, v, attn_mask=keep))  # wrong
-
-    return TooFew(d_in=9, heads=3, head_dim=4), some_x(2, 8, 9), {"num_heads": 3, "window": 4}
 
 
 @case("window-off-by-one")
@@ -341,19 +224,6 @@ def cut_one_too_far_in_the_cache():
     return Cut(4, d_in=10, heads=3, head_dim=4), some_x(2, 7, 10), {"num_heads": 3, "window": 4, "call": call}
 
 
-@case("window-off-by-one")
-def without_saying_the_option_by_a_mask():
-    class Wide(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            at = torch.arange(x.shape[1], device=x.device)
-            hidden = (at > at[:, None]) | (at < at[:, None] - 2)  # wrong
-            return self.merge(self.scores(q, k).masked_fill(hidden, -torch.inf).softmax(-1) @ v)  # wrong
-
-    keep = band(7, 7, 2, torch.zeros(1))
-    return Wide(d_in=9, heads=2, head_dim=6), some_x(2, 7, 9), {"num_heads": 2, "keep": keep}
-
-
 # ---------------------------------------------------------------------------------------- window-lost-in-decode
 
 
@@ -377,25 +247,6 @@ def no_mask_for_one_query():
 
 
 @case("window-lost-in-decode")
-def full_mask_once_there_is_a_cache():
-    class Full(Windowed):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            window = self.window
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-                window = k.shape[2]  # wrong
-            keep = band(q.shape[2], k.shape[2], window, x)
-            return self.merge(F.scaled_dot_product_attention(q, k, v, attn_mask=keep)), (k, v)  # wrong
-
-    return (
-        Full(2, d_in=9, heads=3, head_dim=4),
-        some_x(2, 8, 9),
-        {"num_heads": 3, "window": 2, "call": lambda m, x: decoded(m, x, 5)},
-    )
-
-
-@case("window-lost-in-decode")
 def found_without_the_option():
     class Silent(Windowed):
         def forward(self, x, past=None):
@@ -411,76 +262,6 @@ def found_without_the_option():
         some_x(2, 8, 11),
         {"num_heads": 2, "call": lambda m, x: decoded(m, x, 5)},
     )
-
-
-@case("window-lost-in-decode")
-def buffer_of_keys_read_from_the_start():
-    class Slots(Parts):
-        def __init__(self):
-            super().__init__(d_in=10, heads=3, head_dim=4)
-            self.window = 3
-
-        def forward(self, x, keys, values, start):
-            q, k, v = self.qkv(x)
-            end = start + x.shape[1]
-            keys[:, :, start:end], values[:, :, start:end] = k, v
-            k, v = keys[:, :, :end], values[:, :, :end]  # wrong
-            scores = self.scores(q, k)
-            if start == 0:  # wrong
-                scores = scores.masked_fill(~band(end, end, self.window, x), -torch.inf)
-            return self.merge(scores.softmax(-1) @ v)  # wrong
-
-    def call(m, x):
-        keys, values = x.new_zeros(2, len(x), 3, 16, 4)
-        return in_pieces(lambda piece, start: m(piece, keys, values, start), x, 4)
-
-    return Slots(), some_x(2, 7, 10), {"num_heads": 3, "window": 3, "call": call}
-
-
-@case("window-lost-in-decode")
-def flag_of_the_prompt():
-    class Flag(Parts):
-        def forward(self, x, past=None, prefill=True):
-            q, k, v = self.qkv(x)
-            if past:
-                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
-            keep = band(q.shape[2], k.shape[2], 2 if prefill else 10**6, x)  # wrong
-            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) * self.head_dim**-0.5
-            weights = torch.where(keep, scores, -torch.inf).softmax(-1)  # wrong
-            return self.merge(torch.einsum("bhqk,bhkd->bhqd", weights, v)), {"k": k, "v": v}
-
-    def call(m, x):
-        out, past = m(x[:, :4])
-        rows = [out]
-        for t in range(4, x.shape[1]):
-            out, past = m(x[:, t : t + 1], past, prefill=False)
-            rows.append(out)
-        return torch.cat(rows, 1)
-
-    return Flag(d_in=12, heads=2, head_dim=6), some_x(2, 7, 12), {"num_heads": 2, "window": 2, "call": call}
-
-
-@case("window-lost-in-decode")
-def chunks_of_two_with_a_causal_mask():
-    class Chunks(Windowed):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            q, k = (
-                turned(q, 0 if past is None else past[0].shape[2]),
-                turned(k, 0 if past is None else past[0].shape[2]),
-            )
-            if past is None:
-                keep = band(q.shape[2], k.shape[2], self.window, x)
-                return self.merge(self.scores(q, k).masked_fill(~keep, -1e9).softmax(-1) @ v), (k, v)
-            k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            return self.attend(self.scores(q, k), v), (k, v)  # wrong
-
-    def call(m, x):
-        out, past = m(x[:, :4])
-        later, _ = m(x[:, 4:], past)
-        return torch.cat((out, later), 1)
-
-    return Chunks(3, d_in=9, heads=2, head_dim=6), some_x(2, 6, 9), {"num_heads": 2, "window": 3, "call": call}
 
 
 # ---------------------------------------------------------------------------------------- mask-lost-on-option
@@ -512,108 +293,7 @@ def padding_switches_the_future_on():
     return Padding(d_in=10, heads=2, head_dim=6), some_x(2, 6, 10), {"num_heads": 2}
 
 
-@case("mask-lost-on-option")
-def flash_without_is_causal():
-    class Flash(Parts):
-        def __init__(self, flash=False):
-            super().__init__(d_in=9, heads=3, head_dim=4)
-            self.use_flash = flash
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            if self.use_flash:
-                return self.merge(F.scaled_dot_product_attention(q, k, v))  # wrong
-            return self.attend(self.scores(q, k), v)
-
-    return Flash(), some_x(2, 5, 9), {"num_heads": 3}
-
-
-@case("mask-lost-on-option")
-def written_out_without_a_mask():
-    class Manual(Parts):
-        def __init__(self):
-            super().__init__(d_in=12, heads=2, head_dim=6)
-            self.fused_attn = True
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            if self.fused_attn:
-                return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
-            weights = torch.einsum("bhqd,bhkd->bhqk", q, k).mul(self.head_dim**-0.5).softmax(-1)  # wrong
-            return self.merge(torch.einsum("bhqk,bhkd->bhqd", weights, v))
-
-    return Manual(), some_x(2, 7, 12), {"num_heads": 2}
-
-
-@case("mask-lost-on-option")
-def mask_of_ones_replaces_the_triangle():
-    class Ones(Parts):
-        def forward(self, x, attention_mask=None):
-            q, k, v = self.qkv(x)
-            scores = self.scores(q, k)
-            if attention_mask is None:
-                hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
-            else:
-                hidden = (attention_mask == 0)[:, None, None, :]  # wrong
-            return self.merge(scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v)  # wrong
-
-    return Ones(d_in=10, heads=3, head_dim=4), some_x(2, 5, 10), {"num_heads": 3}
-
-
-@case("mask-lost-on-option")
-def only_in_training():
-    class Training(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=2, head_dim=6)
-            self.drop = nn.Dropout(0.1)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            if self.training:
-                context = F.scaled_dot_product_attention(q, k, v, dropout_p=self.drop.p)  # wrong
-            else:
-                context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.merge(context)
-
-    return Training(), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case("mask-lost-on-option")
-def output_attentions_by_another_function():
-    class Other(Parts):
-        def eager(self, q, k, v):
-            weights = torch.softmax(q @ k.mT / self.head_dim**0.5, dim=-1)  # wrong
-            return weights @ v, weights
-
-        def forward(self, x, output_attentions=False):
-            q, k, v = self.qkv(x)
-            if output_attentions:
-                context, weights = self.eager(q, k, v)
-                return self.merge(context), weights
-            return (self.merge(causal_softmax(self.scores(q, k)) @ v),)
-
-    return Other(d_in=11, heads=2, head_dim=4), some_x(2, 5, 11), {"num_heads": 2}
-
-
 # ----------------------------------------------------------------------------------------- mask-skipped-when-cached
-
-
-@case("mask-skipped-when-cached")
-def chunk_after_the_prompt_sees_ahead():
-    class Chunk(Parts):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            scores = self.scores(q, k)
-            weights = causal_softmax(scores) if past is None else scores.softmax(-1)  # wrong
-            return self.merge(weights @ v), (k, v)
-
-    def call(m, x):
-        out, past = m(x[:, :3])
-        return torch.cat((out, m(x[:, 3:], past)[0]), 1)
-
-    return Chunk(d_in=10, heads=3, head_dim=4), some_x(2, 6, 10), {"num_heads": 3, "call": call}
 
 
 REAL = torch.ones(3, 6, dtype=torch.bool)
@@ -644,24 +324,6 @@ def padding_forgotten_after_the_prompt():
         return torch.cat(rows, 1)
 
     return Forgotten(d_in=9, heads=2, head_dim=6), some_x(3, 6, 9), {"num_heads": 2, "keep": REAL, "call": call}
-
-
-@case("mask-skipped-when-cached")
-def is_causal_only_without_a_cache():
-    class Kernel(Parts):
-        def forward(self, x, cache):
-            q, k, v = self.qkv(x)
-            first = not cache
-            if cache:
-                k, v = torch.cat((cache["k"], k), 2), torch.cat((cache["v"], v), 2)
-            cache.update(k=k, v=v)
-            return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=first))  # wrong
-
-    def call(m, x):
-        cache = {}
-        return torch.cat([m(piece, cache) for piece in x.split(3, 1)], 1)
-
-    return Kernel(d_in=11, heads=2, head_dim=6), some_x(2, 6, 11), {"num_heads": 2, "call": call}
 
 
 @case("mask-skipped-when-cached")
@@ -747,51 +409,6 @@ def computed_and_left():
 
 
 @case("gate-unused")
-def never_called():
-    class Never(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=2, head_dim=6)
-            self.g_proj = nn.Linear(9, 12)  # the gate
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            gated = torch.sigmoid(self.g_proj(x))  # wrong
-            gated = causal_softmax(self.scores(q, k)) @ v  # wrong
-            return self.merge(gated)  # wrong
-
-    return Never(), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case("gate-unused")
-def product_thrown_away():
-    class Thrown(WithGate):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            context = (causal_softmax(self.scores(q, k)) @ v).transpose(1, 2).flatten(2)
-            context.mul(self.gate(x).sigmoid())  # wrong
-            return self.o_proj(context)  # wrong
-
-    return Thrown(d_in=11, heads=2, head_dim=6), some_x(2, 5, 11), {"num_heads": 2}
-
-
-@case("gate-unused")
-def gate_of_heads_forgotten():
-    class Forgotten(Parts):
-        def __init__(self):
-            super().__init__(d_in=12, heads=4, head_dim=4, kv_heads=2)
-            self.to_gates = nn.Linear(12, 4)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
-            gates = self.to_gates(x).sigmoid().transpose(1, 2).unsqueeze(-1)  # noqa: F841  # wrong
-            context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.merge(context)  # wrong
-
-    return Forgotten(), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case("gate-unused")
 def packed_with_the_queries():
     class Packed(Parts):
         def __init__(self):
@@ -838,24 +455,6 @@ def heads_do_not_talk():
 
 
 @case("dead-parameter")
-def table_of_distances_not_added():
-    class Table(Parts):
-        def __init__(self):
-            super().__init__(d_in=10, heads=2, head_dim=6)
-            self.relative_bias = nn.Embedding(31, 2)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            at = torch.arange(x.shape[1], device=x.device)
-            bias = self.relative_bias(at[:, None] - at + 15).permute(2, 0, 1)
-            scores = self.scores(q, k)
-            scores + bias  # wrong
-            return self.attend(scores, v)  # wrong
-
-    return Table(), some_x(2, 6, 10), {"num_heads": 2}
-
-
-@case("dead-parameter")
 def learned_places_left_out():
     class Places(Parts):
         def __init__(self):
@@ -867,23 +466,6 @@ def learned_places_left_out():
             return self.attend(self.scores(q, k), v)  # wrong
 
     return Places(), some_x(2, 5, 9), {"num_heads": 3}
-
-
-@case("dead-parameter")
-def second_matrix_of_a_low_rank_projection():
-    class LowRank(Parts):
-        def __init__(self):
-            super().__init__(d_in=12, heads=2, head_dim=6)
-            self.down, self.refine = nn.Linear(12, 5, bias=False), nn.Linear(5, 5, bias=False)
-            self.k_proj = nn.Linear(5, 12, bias=False)
-
-        def forward(self, x):
-            latent = self.down(x)
-            self.refine(latent)  # wrong
-            q, k, v = self.split(self.q_proj(x)), self.split(self.k_proj(latent)), self.split(self.v_proj(x))
-            return self.attend(self.scores(q, k), v)  # wrong
-
-    return LowRank(), some_x(2, 7, 12), {"num_heads": 2}
 
 
 @case("dead-parameter")
@@ -902,36 +484,7 @@ def memory_keys_not_joined():
     return Memory(), some_x(2, 5, 10), {"num_heads": 3}
 
 
-@case("dead-parameter")
-def adapter_built_and_forgotten():
-    class Adapter(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=2, head_dim=6)
-            self.adapter = nn.Sequential(nn.Linear(9, 4), nn.GELU(), nn.Linear(4, 9))
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            out = self.attend(self.scores(q, k), v)
-            self.adapter(out)  # wrong
-            return out  # wrong
-
-    return Adapter(), some_x(2, 6, 9), {"num_heads": 2}
-
-
 # ---------------------------------------------------------------------------------------- token-missing-from-cache
-
-
-@case("token-missing-from-cache")
-def last_word_of_the_prompt_is_not_kept():
-    class Short(Parts):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            kept = (k[:, :, :-1], v[:, :, :-1]) if past is None else (k, v)  # wrong
-            return self.attend(self.scores(q, k), v), kept
-
-    return Short(d_in=10, heads=3, head_dim=4), some_x(2, 6, 10), {"num_heads": 3, "call": decoded}
 
 
 @case("token-missing-from-cache")
@@ -961,26 +514,6 @@ def only_the_prompt_stays():
 
 
 @case("token-missing-from-cache")
-def slots_read_one_too_short():
-    class Slots(Parts):
-        def forward(self, x, keys, values, start):
-            q, k, v = self.qkv(x)
-            end = start + x.shape[1]
-            keys[:, :, start:end], values[:, :, start:end] = k, v
-            seen = end if start == 0 else start
-            k, v = keys[:, :, :seen], values[:, :, :seen]  # wrong
-            scores = self.scores(q, k)
-            weights = causal_softmax(scores) if start == 0 else scores.softmax(-1)
-            return self.merge(weights @ v)
-
-    def call(m, x):
-        keys, values = x.new_zeros(2, len(x), 2, 16, 6)
-        return in_pieces(lambda piece, start: m(piece, keys, values, start), x)
-
-    return Slots(d_in=12, heads=2, head_dim=6), some_x(2, 6, 12), {"num_heads": 2, "call": call}
-
-
-@case("token-missing-from-cache")
 def dropped_when_a_list_is_joined():
     class Lists(Parts):
         def forward(self, x, keys, values):
@@ -995,22 +528,6 @@ def dropped_when_a_list_is_joined():
         return torch.cat([m(piece, keys, values) for piece in x.split(2, 1)], 1)
 
     return Lists(d_in=10, heads=2, head_dim=4), some_x(2, 8, 10), {"num_heads": 2, "call": call}
-
-
-@case("token-missing-from-cache")
-def first_key_of_the_prompt_is_lost():
-    class Lost(Parts):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            if past is not None:
-                k, v = torch.cat((past[0][:, :, 1:], k), 2), torch.cat((past[1][:, :, 1:], v), 2)  # wrong
-            return self.attend(self.scores(q, k), v), (k, v)
-
-    def call(m, x):
-        out, past = m(x[:, :4])
-        return torch.cat((out, m(x[:, 4:], past)[0]), 1)
-
-    return Lost(d_in=9, heads=2, head_dim=6), some_x(2, 7, 9), {"num_heads": 2, "call": call}
 
 
 # ---------------------------------------------------------------------------------------- positions-restart-in-cache
@@ -1063,23 +580,6 @@ def queries_from_zero_keys_in_place():
 
 
 @case("positions-restart-in-cache")
-def learned_places_from_zero():
-    class Places(Parts):
-        def __init__(self):
-            super().__init__(d_in=12, heads=2, head_dim=6)
-            self.places = nn.Embedding(32, 12)
-
-        def forward(self, x, past=None):
-            x = x + self.places(torch.arange(x.shape[1], device=x.device))  # wrong
-            q, k, v = self.qkv(x)
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            return self.attend(self.scores(q, k), v), (k, v)
-
-    return Places(), some_x(2, 6, 12), {"num_heads": 2, "call": decoded}
-
-
-@case("positions-restart-in-cache")
 def word_by_word_at_place_zero():
     class Word(Parts):
         def forward(self, token, keys, values):
@@ -1119,34 +619,6 @@ def sines_of_the_piece():
     return Sines(d_in=10, heads=3, head_dim=4), some_x(2, 7, 10), {"num_heads": 3, "call": decoded}
 
 
-@case("positions-restart-in-cache")
-def complex_table_cut_from_its_start():
-    class Table(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=2, head_dim=6)
-            angle = torch.outer(torch.arange(32.0), 30.0 ** (-torch.arange(0, 6, 2) / 6))
-            self.register_buffer("rope_cos", angle.cos())
-            self.register_buffer("rope_sin", angle.sin())
-
-        def forward(self, x, keys, values, start):
-            q, k, v = self.qkv(x)
-            cos, sin = self.rope_cos[: x.shape[1]], self.rope_sin[: x.shape[1]]  # wrong
-
-            def turn(t):
-                a, b = t[..., ::2], t[..., 1::2]
-                return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
-
-            end = start + x.shape[1]
-            keys[:, :, start:end], values[:, :, start:end] = turn(k), v
-            return self.attend(self.scores(turn(q), keys[:, :, :end]), values[:, :, :end])
-
-    def call(m, x):
-        keys, values = x.new_zeros(2, len(x), 2, 16, 6)
-        return in_pieces(lambda piece, start: m(piece, keys, values, start), x)
-
-    return Table(), some_x(2, 6, 9), {"num_heads": 2, "call": call}
-
-
 # ---------------------------------------------------------------------------------------- is-causal-with-mask
 
 
@@ -1175,22 +647,6 @@ def library_module_with_a_window():
             return self.attention(x, x, x, attn_mask=hidden, is_causal=True, need_weights=False)[0]  # wrong
 
     return Library(), some_x(2, 6, 12), {"num_heads": 3, "window": 2}
-
-
-@case("is-causal-with-mask")
-def mask_given_by_the_caller():
-    class Caller(Parts):
-        def forward(self, x, mask):
-            q, k, v = self.qkv(x)
-            return self.merge(F.scaled_dot_product_attention(q, k, v, mask, is_causal=True))  # wrong
-
-    keep = torch.ones(2, 5, dtype=torch.bool)
-    keep[1, :2] = False
-
-    def call(m, x):
-        return m(x, keep[:, None, None, :].expand(2, 1, 5, 5))
-
-    return Caller(d_in=9, heads=2, head_dim=6), some_x(2, 5, 9), {"num_heads": 2, "keep": keep, "call": call}
 
 
 @case("is-causal-with-mask")
@@ -1237,50 +693,7 @@ def padding_in_the_mask_of_the_library():
     return Library(), some_x(2, 6, 10), {"num_heads": 2, "keep": keep.view(1, 1, 1, 6), "call": call}
 
 
-@case("is-causal-with-mask")
-def additive_mask_and_the_flag():
-    class Additive(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
-            at = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
-            bias = -(at[:, None] - at).abs() / 4
-            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=True)  # wrong
-            return self.merge(out)
-
-    return Additive(d_in=12, heads=4, head_dim=4, kv_heads=2), some_x(2, 5, 12), {"num_heads": 4, "num_kv_heads": 2}
-
-
 # ---------------------------------------------------------------------------------------- paths-differ
-
-
-@case("paths-differ")
-def another_scale_with_the_weights():
-    class Scale(Parts):
-        def forward(self, x, need_weights=False):
-            q, k, v = self.qkv(x)
-            if need_weights:
-                weights = causal_softmax(q @ k.mT / self.head_dim)  # wrong
-                return self.merge(weights @ v), weights
-            return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)), None
-
-    return Scale(d_in=10, heads=3, head_dim=4), some_x(2, 5, 10), {"num_heads": 3}
-
-
-@case("paths-differ")
-def cap_on_one_path_alone():
-    class Cap(Parts):
-        def __init__(self):
-            super().__init__(d_in=11, heads=2, head_dim=6)
-            self.flash = False
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            if self.flash:
-                return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))  # wrong
-            return self.attend(2.0 * torch.tanh(self.scores(q, k) / 2.0), v)
-
-    return Cap(), some_x(2, 6, 11), {"num_heads": 2}
 
 
 @case("paths-differ")
@@ -1301,28 +714,6 @@ def no_output_projection_when_fused():
 
 
 @case("paths-differ")
-def rotation_missing_in_one_pass():
-    class OnePass(Parts):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            if past is not None:
-                start = past[0].shape[2] if past else 0
-                q, k = turned(q, start), turned(k, start)
-                if past:
-                    k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            return self.attend(self.scores(q, k), v), (k, v)
-
-    def call(m, x):
-        past, rows = (), []
-        for piece in x.split(2, 1):
-            out, past = m(piece, past)
-            rows.append(out)
-        return torch.cat(rows, 1)
-
-    return OnePass(d_in=9, heads=2, head_dim=6), some_x(2, 6, 9), {"num_heads": 2, "call": call}
-
-
-@case("paths-differ")
 def gate_only_when_weights_are_returned():
     class Gate(Parts):
         def __init__(self):
@@ -1339,21 +730,3 @@ def gate_only_when_weights_are_returned():
             return self.o_proj(context * gate)
 
     return Gate(), some_x(2, 7, 9), {"num_heads": 2}
-
-
-@case("paths-differ")
-def normalised_only_in_one_kernel():
-    class Kernel(Parts):
-        def __init__(self):
-            super().__init__(d_in=10, heads=2, head_dim=6)
-            self.use_sdpa = True
-            self.norm = nn.RMSNorm(6)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            if self.use_sdpa:
-                q, k = self.norm(q), self.norm(k)
-                return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
-            return self.attend(self.scores(q, k), v)  # wrong
-
-    return Kernel(), some_x(2, 5, 10), {"num_heads": 2}

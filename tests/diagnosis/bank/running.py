@@ -64,9 +64,6 @@ def dropouts_in_a_list():
     return GroupedAttention(15, 10, 6, 2, 4), some_x(3, 5, 15), {"num_heads": 6, "num_kv_heads": 2}
 
 
-# ------------------------------------------------------------------------------------------------ device-pinned
-
-
 # ------------------------------------------------------------------------------------------------- dtype-pinned
 @case("dtype-pinned")
 def scale_tensor_of_32_bits():
@@ -118,28 +115,6 @@ def softmax_never_cast_back():
 
     torch.manual_seed(22)
     return Attention(15, 9, 4, 2, 6), some_x(3, 5, 15), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case("dtype-pinned")
-def result_in_a_fresh_tensor():
-    class TokenLoop(nn.Module):
-        def __init__(self, d_in, d_out):
-            super().__init__()
-            self.wq = nn.Linear(d_in, d_out, bias=False)
-            self.wk = nn.Linear(d_in, d_out, bias=False)
-            self.wv = nn.Linear(d_in, d_out, bias=False)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = self.wq(x), self.wk(x), self.wv(x)
-            context = torch.zeros(b, t, v.shape[-1], device=x.device)  # wrong
-            for i in range(t):
-                score = torch.einsum("bd,bkd->bk", q[:, i], k[:, : i + 1]) / math.sqrt(q.shape[-1])
-                context[:, i] = torch.einsum("bk,bkd->bd", score.softmax(dim=-1), v[:, : i + 1])
-            return context
-
-    torch.manual_seed(23)
-    return TokenLoop(10, 7), some_x(2, 8, 10), {"num_heads": 1}
 
 
 @case("dtype-pinned")
@@ -230,51 +205,6 @@ def heads_summed_in_32_bits():
 
 
 # ------------------------------------------------------------------------------------------------- fixed-length
-@case("fixed-length")
-def tokens_in_the_view():
-    class SelfAttention(nn.Module):
-        def __init__(self, d_in, d_out, n_heads, n_tokens):
-            super().__init__()
-            self.n_heads, self.n_tokens, self.head_dim = n_heads, n_tokens, d_out // n_heads
-            self.q_lin = nn.Linear(d_in, d_out)
-            self.k_lin = nn.Linear(d_in, d_out)
-            self.v_lin = nn.Linear(d_in, d_out)
-            self.out_lin = nn.Linear(d_out, d_out)
-
-        def heads(self, z):
-            return z.view(z.size(0), self.n_tokens, self.n_heads, self.head_dim).transpose(1, 2)  # wrong
-
-        def forward(self, x):
-            q, k, v = self.heads(self.q_lin(x)), self.heads(self.k_lin(x)), self.heads(self.v_lin(x))
-            scores = q @ k.transpose(2, 3) / self.head_dim**0.5
-            ahead = torch.ones_like(scores, dtype=torch.bool).triu(1)
-            context = scores.masked_fill(ahead, float("-inf")).softmax(dim=-1) @ v
-            return self.out_lin(context.transpose(1, 2).flatten(2))
-
-    torch.manual_seed(31)
-    return SelfAttention(8, 15, 3, 6), some_x(2, 6, 8), {"num_heads": 3}
-
-
-@case("fixed-length")
-def buffer_used_whole():
-    class CausalAttention(nn.Module):
-        def __init__(self, d_in, d_out, context_length, dropout=0.1, qkv_bias=False):
-            super().__init__()
-            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
-            self.dropout = nn.Dropout(dropout)
-            self.register_buffer("mask", torch.triu(torch.ones(context_length, context_length), diagonal=1))
-
-        def forward(self, x):
-            keys, queries, values = self.W_key(x), self.W_query(x), self.W_value(x)
-            attn_scores = queries @ keys.transpose(1, 2)
-            attn_scores = attn_scores.masked_fill(self.mask.bool(), -torch.inf)  # wrong
-            attn_weights = torch.softmax(attn_scores / keys.shape[-1] ** 0.5, dim=-1)
-            return self.dropout(attn_weights) @ values
-
-    torch.manual_seed(32)
-    return CausalAttention(11, 6, 5), some_x(3, 5, 11), {"num_heads": 1}
 
 
 @case("fixed-length")
@@ -296,28 +226,6 @@ def context_of_one():
 
     torch.manual_seed(33)
     return MultiHeadAttention(13, 20, 4), some_x(2, 7, 13), {"num_heads": 4}
-
-
-@case("fixed-length")
-def literal_length_while_merging():
-    class Attn(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.to_q = nn.Linear(14, 18, bias=False)
-            self.to_k = nn.Linear(14, 18, bias=False)
-            self.to_v = nn.Linear(14, 18, bias=False)
-            self.to_out = nn.Linear(18, 10)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (2, 9)) for f in (self.to_q, self.to_k, self.to_v))
-            sim = torch.einsum("bihd,bjhd->bhij", q, k) * 9**-0.5
-            i = torch.arange(x.shape[1], device=x.device)
-            attn = sim.masked_fill(i[None, :] > i[:, None], torch.finfo(sim.dtype).min).softmax(dim=-1)
-            out = torch.einsum("bhij,bjhd->bihd", attn, v)
-            return self.to_out(out.reshape(len(x), 8, 18))  # wrong
-
-    torch.manual_seed(34)
-    return Attn(), some_x(4, 8, 14), {"num_heads": 2}
 
 
 @case("fixed-length")
@@ -405,30 +313,6 @@ def samples_in_the_view():
 
 
 @case("fixed-batch")
-def batch_size_in_the_config():
-    class MultiHeadSelfAttention(nn.Module):
-        def __init__(self, config):
-            super().__init__()
-            self.cfg = config
-            inner = config["heads"] * config["head_dim"]
-            self.qkv = nn.Linear(config["dim"], 3 * inner)
-            self.proj = nn.Linear(inner, config["d_out"])
-
-        def forward(self, x):
-            B, T, H = self.cfg["batch_size"], x.size(1), self.cfg["heads"]
-            q, k, v = self.qkv(x).chunk(3, dim=-1)
-            q = q.reshape(B, T, H, -1).permute(0, 2, 1, 3)  # wrong
-            k = k.reshape(B, T, H, -1).permute(0, 2, 1, 3)  # wrong
-            v = v.reshape(B, T, H, -1).permute(0, 2, 1, 3)  # wrong
-            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.proj(out.permute(0, 2, 1, 3).reshape(B, T, -1))
-
-    torch.manual_seed(42)
-    config = {"dim": 15, "d_out": 11, "heads": 4, "head_dim": 6, "batch_size": 3}
-    return MultiHeadSelfAttention(config), some_x(3, 7, 15), {"num_heads": 4}
-
-
-@case("fixed-batch")
 def mask_with_samples():
     class Attention(nn.Module):
         def __init__(self, d_in, d_out, batch, max_len=32):
@@ -447,33 +331,6 @@ def mask_with_samples():
 
     torch.manual_seed(43)
     return Attention(9, 8, 4), some_x(4, 6, 9), {"num_heads": 1}
-
-
-@case("fixed-batch")
-def samples_while_unfolding_heads():
-    class FoldedHeads(nn.Module):
-        def __init__(self, embed_dim, d_out, inner, num_heads, bsz):
-            super().__init__()
-            self.num_heads, self.head_dim, self.bsz = num_heads, inner // num_heads, bsz
-            self.q_proj = nn.Linear(embed_dim, inner)
-            self.k_proj = nn.Linear(embed_dim, inner)
-            self.v_proj = nn.Linear(embed_dim, inner)
-            self.out_proj = nn.Linear(inner, d_out)
-
-        def forward(self, x):
-            tgt_len = x.shape[1]
-            q, k, v = (
-                p(x).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2).flatten(0, 1)
-                for p in (self.q_proj, self.k_proj, self.v_proj)
-            )
-            attn = torch.bmm(q * self.head_dim**-0.5, k.transpose(1, 2))
-            attn = attn + torch.full_like(attn[0], float("-inf")).triu(1)
-            ctx = torch.bmm(attn.softmax(dim=-1), v)
-            ctx = ctx.view(self.bsz, self.num_heads, tgt_len, self.head_dim)  # wrong
-            return self.out_proj(ctx.transpose(1, 2).reshape(x.shape[0], tgt_len, -1))
-
-    torch.manual_seed(44)
-    return FoldedHeads(17, 12, 10, 2, 3), some_x(3, 4, 17), {"num_heads": 2}
 
 
 @case("fixed-batch")
@@ -557,34 +414,6 @@ def submodule_left_alone():
 
 
 @case("rotary-unused")
-def tables_passed_and_ignored():
-    class Attention(nn.Module):
-        def __init__(self, dim, d_out, n_heads, head_dim):
-            super().__init__()
-            self.n_heads, self.head_dim = n_heads, head_dim
-            self.wqkv = nn.Linear(dim, 3 * n_heads * head_dim)
-            self.wo = nn.Linear(n_heads * head_dim, d_out)
-
-        def tables(self, x):
-            exponents = torch.arange(0, self.head_dim, 2, device=x.device, dtype=x.dtype) / self.head_dim
-            angles = torch.outer(torch.arange(x.shape[1], device=x.device, dtype=x.dtype), 10000.0**-exponents)
-            return angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
-
-        def attend(self, q, k, v, cos, sin):  # wrong
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True)  # wrong
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            cos, sin = self.tables(x)
-            q, k, v = self.wqkv(x).view(b, t, 3, self.n_heads, self.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
-            y = self.attend(q, k, v, cos, sin)  # wrong
-            return self.wo(y.transpose(1, 2).reshape(b, t, -1))
-
-    torch.manual_seed(52)
-    return Attention(11, 16, 3, 8), some_x(4, 6, 11), {"num_heads": 3}
-
-
-@case("rotary-unused")
 def results_thrown_away():
     def apply_rope(z, cos, sin):
         even, odd = z[..., 0::2], z[..., 1::2]
@@ -617,36 +446,6 @@ def results_thrown_away():
 
     torch.manual_seed(53)
     return RopeAttention(9, 20, 5), some_x(2, 7, 9), {"num_heads": 5}
-
-
-@case("rotary-unused")
-def turned_but_the_others_meet():
-    class MHA(nn.Module):
-        def __init__(self, width, heads, size, d_out):
-            super().__init__()
-            self.q = nn.Parameter(torch.randn(width, heads, size) * 0.3)
-            self.k = nn.Parameter(torch.randn(width, heads, size) * 0.3)
-            self.v = nn.Parameter(torch.randn(width, heads, size) * 0.3)
-            self.o = nn.Parameter(torch.randn(heads, size, d_out) * 0.3)
-
-        @staticmethod
-        def rotate(z):
-            half = z.shape[-1] // 2
-            frequency = 10000.0 ** -(torch.arange(half, device=z.device, dtype=z.dtype) / half)
-            angle = (torch.arange(z.shape[1], device=z.device, dtype=z.dtype)[:, None] * frequency)[:, None, :]
-            a, b = z[..., :half], z[..., half:]
-            return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], dim=-1)
-
-        def forward(self, x):
-            q, k, v = (torch.einsum("btm,mhd->bthd", x, w) for w in (self.q, self.k, self.v))
-            rotated = [self.rotate(z) for z in (q, k)]
-            scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / rotated[0].shape[-1] ** 0.5  # wrong
-            i = torch.arange(x.shape[1], device=x.device)
-            weights = torch.where(i <= i[:, None], scores, -torch.inf).softmax(-1)
-            return torch.einsum("bhqk,bkhd,hdm->bqm", weights, v, self.o)
-
-    torch.manual_seed(54)
-    return MHA(12, 2, 4, 15), some_x(3, 5, 12), {"num_heads": 2}
 
 
 @case("rotary-unused")
@@ -705,36 +504,6 @@ def optional_and_never_given():
 
 
 # --------------------------------------------------------------------------------------------- rotary-on-values
-@case("rotary-on-values")
-def one_function_for_all_three():
-    class Rope(nn.Module):
-        def __init__(self, dim, base=10000.0):
-            super().__init__()
-            self.register_buffer("inv_freq", base ** -(torch.arange(0, dim, 2) / dim))
-
-        def forward(self, z):
-            angles = torch.arange(z.shape[-2], device=z.device)[:, None] * self.inv_freq
-            angles = torch.cat([angles, angles], dim=-1)
-            a, b = z.chunk(2, dim=-1)
-            return z * angles.cos() + torch.cat([-b, a], dim=-1) * angles.sin()
-
-    class RotaryAttention(nn.Module):
-        def __init__(self, n_embd, d_out, n_head, head_dim):
-            super().__init__()
-            self.n_head = n_head
-            self.c_attn = nn.Linear(n_embd, 3 * n_head * head_dim)
-            self.c_proj = nn.Linear(n_head * head_dim, d_out)
-            self.rope = Rope(head_dim)
-
-        def forward(self, x):
-            B, T, _ = x.shape
-            q, k, v = (z.view(B, T, self.n_head, -1).transpose(1, 2) for z in self.c_attn(x).chunk(3, dim=2))
-            q, k, v = (self.rope(z) for z in (q, k, v))  # wrong
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.c_proj(y.transpose(1, 2).reshape(B, T, -1))
-
-    torch.manual_seed(61)
-    return RotaryAttention(13, 22, 3, 6), some_x(2, 5, 13), {"num_heads": 3}
 
 
 @case("rotary-on-values")
@@ -771,166 +540,7 @@ def values_instead_of_keys():
     return MultiHeadAttention(10, 24, 4), some_x(3, 5, 10), {"num_heads": 4}
 
 
-@case("rotary-on-values")
-def packed_and_turned_at_once():
-    class PackedAttention(nn.Module):
-        def __init__(self, dim, d_out, heads, dim_head):
-            super().__init__()
-            self.heads, self.dim_head = heads, dim_head
-            self.to_qkv = nn.Linear(dim, 3 * heads * dim_head, bias=False)
-            self.to_out = nn.Linear(heads * dim_head, d_out, bias=False)
-
-        def angles(self, n, like):
-            steps = torch.arange(0, self.dim_head, 2, device=like.device, dtype=like.dtype) / self.dim_head
-            table = torch.outer(torch.arange(n, device=like.device, dtype=like.dtype), 10000.0**-steps)
-            return torch.cat([table, table], dim=-1)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            qkv = self.to_qkv(x).view(b, n, 3, self.heads, self.dim_head).permute(2, 0, 3, 1, 4)
-            angles = self.angles(n, x)
-            turned = torch.cat([-qkv[..., self.dim_head // 2 :], qkv[..., : self.dim_head // 2]], dim=-1)
-            q, k, v = qkv * angles.cos() + turned * angles.sin()  # wrong
-            sim = torch.einsum("bhid,bhjd->bhij", q, k) * self.dim_head**-0.5
-            keep = torch.ones(n, n, dtype=torch.bool, device=x.device).tril()
-            attn = sim.masked_fill(~keep, torch.finfo(sim.dtype).min).softmax(dim=-1)
-            return self.to_out(torch.einsum("bhij,bhjd->bihd", attn, v).reshape(b, n, -1))
-
-    torch.manual_seed(63)
-    return PackedAttention(17, 12, 5, 4), some_x(2, 8, 17), {"num_heads": 5}
-
-
-@case("rotary-on-values")
-def grouped_heads_keys_and_values():
-    def rotate_half(z):
-        first, second = z.chunk(2, dim=-1)
-        return torch.cat((-second, first), dim=-1)
-
-    def apply_rotary_pos_emb(a, b, cos, sin):
-        return a * cos + rotate_half(a) * sin, b * cos + rotate_half(b) * sin
-
-    class LlamaAttention(nn.Module):
-        def __init__(self, hidden_size, d_out, n_heads, n_kv, head_dim):
-            super().__init__()
-            self.head_dim, self.groups = head_dim, n_heads // n_kv
-            self.q_proj = nn.Linear(hidden_size, n_heads * head_dim, bias=False)
-            self.k_proj = nn.Linear(hidden_size, n_kv * head_dim, bias=False)
-            self.v_proj = nn.Linear(hidden_size, n_kv * head_dim, bias=False)
-            self.o_proj = nn.Linear(n_heads * head_dim, d_out, bias=False)
-            self.register_buffer("inv_freq", 10000.0 ** -(torch.arange(0, head_dim, 2) / head_dim), persistent=False)
-
-        def forward(self, x):
-            t = x.shape[1]
-            shape = (*x.shape[:2], -1, self.head_dim)
-            q, k, v = (p(x).view(shape).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
-            emb = (torch.arange(t, device=x.device)[:, None] * self.inv_freq).repeat(1, 2)
-            q, k = apply_rotary_pos_emb(q, k, emb.cos(), emb.sin())
-            v, _ = apply_rotary_pos_emb(v, k, emb.cos(), emb.sin())  # wrong
-            k, v = (z.repeat_interleave(self.groups, dim=1) for z in (k, v))
-            scores = q @ k.mT / math.sqrt(self.head_dim)
-            scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype, device=x.device).triu(1)
-            return self.o_proj((F.softmax(scores, dim=-1) @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(64)
-    return LlamaAttention(15, 19, 6, 2, 4), some_x(3, 7, 15), {"num_heads": 6, "num_kv_heads": 2}
-
-
-@case("rotary-on-values")
-def single_head_with_parameters():
-    class Head(nn.Module):
-        def __init__(self, d_in, d_head):
-            super().__init__()
-            self.Q = nn.Parameter(torch.randn(d_in, d_head) / d_in**0.5)
-            self.K = nn.Parameter(torch.randn(d_in, d_head) / d_in**0.5)
-            self.V = nn.Parameter(torch.randn(d_in, d_head) / d_in**0.5)
-
-        def project(self, x, matrix):
-            z = x @ matrix
-            half = z.shape[-1] // 2
-            frequency = 10000.0 ** -(torch.arange(half, device=x.device, dtype=x.dtype) / half)
-            angle = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None] * frequency
-            a, b = z[..., :half], z[..., half:]
-            return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
-
-        def forward(self, x):
-            q = self.project(x, self.Q)
-            k = self.project(x, self.K)
-            v = self.project(x, self.V)  # wrong
-            scores = torch.bmm(q, k.transpose(1, 2)) * q.shape[-1] ** -0.5
-            i = torch.arange(x.shape[1], device=x.device)
-            return torch.bmm(torch.where(i > i[:, None], -torch.inf, scores).softmax(-1), v)
-
-    torch.manual_seed(65)
-    return Head(11, 8), some_x(4, 6, 11), {"num_heads": 1}
-
-
-@case("rotary-on-values")
-def heads_in_a_loop():
-    def turn(z):
-        n, d = z.shape[-2:]
-        angle = torch.arange(n, device=z.device, dtype=z.dtype)[:, None] * 10000.0 ** -(
-            torch.arange(0, d, 2, device=z.device, dtype=z.dtype) / d
-        )
-        out = torch.empty_like(z)
-        out[..., 0::2] = z[..., 0::2] * angle.cos() - z[..., 1::2] * angle.sin()
-        out[..., 1::2] = z[..., 0::2] * angle.sin() + z[..., 1::2] * angle.cos()
-        return out
-
-    class Heads(nn.Module):
-        def __init__(self, width, d_out, count, size):
-            super().__init__()
-            self.linear_q = nn.ModuleList(nn.Linear(width, size) for _ in range(count))
-            self.linear_k = nn.ModuleList(nn.Linear(width, size) for _ in range(count))
-            self.linear_v = nn.ModuleList(nn.Linear(width, size) for _ in range(count))
-            self.linear_out = nn.Linear(count * size, d_out)
-
-        def forward(self, x):
-            past = torch.ones(x.shape[1], x.shape[1], device=x.device).tril() > 0
-            contexts = []
-            for q_lin, k_lin, v_lin in zip(self.linear_q, self.linear_k, self.linear_v, strict=True):
-                q, k = turn(q_lin(x)), turn(k_lin(x))
-                v = turn(v_lin(x))  # wrong
-                weights = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~past, -torch.inf).softmax(-1)
-                contexts.append(weights @ v)
-            return self.linear_out(torch.cat(contexts, dim=-1))
-
-    torch.manual_seed(66)
-    return Heads(20, 15, 2, 6), some_x(3, 5, 20), {"num_heads": 2}
-
-
 # -------------------------------------------------------------------------------------------------- stale-cache
-@case("stale-cache")
-def position_never_moves():
-    class CachedAttention(nn.Module):
-        def __init__(self, dim, d_out, n_heads, head_dim, max_len=32):
-            super().__init__()
-            self.n_heads, self.head_dim, self.max_len = n_heads, head_dim, max_len
-            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
-            self.wk = nn.Linear(dim, n_heads * head_dim, bias=False)
-            self.wv = nn.Linear(dim, n_heads * head_dim, bias=False)
-            self.wo = nn.Linear(n_heads * head_dim, d_out, bias=False)
-
-        def start(self, x):
-            self.pos = 0
-            self.cache_k = x.new_zeros(len(x), self.n_heads, self.max_len, self.head_dim)
-            self.cache_v = torch.zeros_like(self.cache_k)
-
-        def forward(self, token):
-            b = len(token)
-            q, k, v = (w(token).view(b, self.n_heads, 1, self.head_dim) for w in (self.wq, self.wk, self.wv))
-            end = self.pos + 1  # wrong
-            self.cache_k[:, :, self.pos : end] = k  # wrong
-            self.cache_v[:, :, self.pos : end] = v  # wrong
-            keys, values = self.cache_k[:, :, :end], self.cache_v[:, :, :end]  # wrong
-            weights = F.softmax(q @ keys.transpose(2, 3) / math.sqrt(self.head_dim), dim=-1)
-            return self.wo((weights @ values).transpose(1, 2).flatten(2))
-
-    def decode(model, x):
-        model.start(x)
-        return torch.cat([model(x[:, i : i + 1]) for i in range(x.shape[1])], dim=1)
-
-    torch.manual_seed(71)
-    return CachedAttention(11, 19, 3, 5), some_x(2, 6, 11), {"num_heads": 3, "call": decode}
 
 
 @case("stale-cache")
@@ -1029,48 +639,6 @@ def new_before_old():
 
     torch.manual_seed(74)
     return Head(10, 7), some_x(4, 8, 10), {"num_heads": 1, "call": in_two_chunks}
-
-
-@case("stale-cache")
-def cleared_in_part():
-    class KVCache:
-        def __init__(self):
-            self.keys, self.values, self.length = None, None, 0
-
-        def clear(self):
-            self.length = 0  # wrong
-
-        def update(self, k, v):
-            self.keys = k if self.keys is None else torch.cat([self.keys, k], dim=2)  # wrong
-            self.values = v if self.values is None else torch.cat([self.values, v], dim=2)  # wrong
-            self.length += k.shape[2]
-            return self.keys, self.values
-
-    class MultiHeadAttention(nn.Module):
-        def __init__(self, d_model, d_out, n_heads, d_head):
-            super().__init__()
-            self.n_heads, self.d_head = n_heads, d_head
-            self.linear_q = nn.Linear(d_model, n_heads * d_head)
-            self.linear_k = nn.Linear(d_model, n_heads * d_head)
-            self.linear_v = nn.Linear(d_model, n_heads * d_head)
-            self.linear_out = nn.Linear(n_heads * d_head, d_out)
-
-        def forward(self, x, cache):
-            linears = (self.linear_q, self.linear_k, self.linear_v)
-            q, k, v = (f(x).view(*x.shape[:2], self.n_heads, self.d_head).transpose(1, 2) for f in linears)
-            k, v = cache.update(k, v)
-            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / self.d_head**0.5
-            return self.linear_out(torch.einsum("bhqk,bhkd->bqhd", scores.softmax(-1), v).flatten(2))
-
-    def two_prompts(model, x):
-        cache = KVCache()
-        for prompt in (x.flip(1)[:, :3], x):
-            cache.clear()
-            outputs = [model(prompt[:, i : i + 1], cache) for i in range(prompt.shape[1])]
-        return torch.cat(outputs, dim=1)
-
-    torch.manual_seed(75)
-    return MultiHeadAttention(12, 11, 2, 9), some_x(3, 6, 12), {"num_heads": 2, "call": two_prompts}
 
 
 @case("stale-cache")

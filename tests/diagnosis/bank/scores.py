@@ -174,33 +174,6 @@ def shares_by_a_plain_sum():
 
 
 @case("dropout-before-softmax")
-def dropout_after_the_product():
-    class MultiHeadAttention(nn.Module):
-        def __init__(self, d_in, d_out, num_heads, dropout=0.1, context_length=32):
-            super().__init__()
-            self.num_heads, self.head_dim = num_heads, d_out // num_heads
-            self.W_query = nn.Linear(d_in, d_out, bias=False)
-            self.W_key = nn.Linear(d_in, d_out, bias=False)
-            self.W_value = nn.Linear(d_in, d_out, bias=False)
-            self.out_proj, self.dropout = nn.Linear(d_out, d_out), nn.Dropout(dropout)
-            self.register_buffer("mask", torch.triu(torch.ones(context_length, context_length), diagonal=1))
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q, k, v = (
-                w(x).view(b, n, self.num_heads, self.head_dim).transpose(1, 2)
-                for w in (self.W_query, self.W_key, self.W_value)
-            )
-            attn_scores = self.dropout(q @ k.transpose(2, 3))  # wrong
-            attn_scores.masked_fill_(self.mask.bool()[:n, :n], -torch.inf)
-            attn_weights = torch.softmax(attn_scores / self.head_dim**0.5, dim=-1)
-            return self.out_proj((attn_weights @ v).transpose(1, 2).reshape(b, n, -1))
-
-    torch.manual_seed(71)
-    return MultiHeadAttention(11, 18, 3), some_x(2, 7, 11), {"num_heads": 3}
-
-
-@case("dropout-before-softmax")
 def functional_dropout():
     class CausalSelfAttention(nn.Module):
         def __init__(self, n_in, n_embd, n_head, p=0.1):
@@ -219,91 +192,6 @@ def functional_dropout():
 
     torch.manual_seed(72)
     return CausalSelfAttention(14, 20, 5), some_x(3, 6, 14), {"num_heads": 5}
-
-
-@case("dropout-before-softmax")
-def regularised_logits_in_each_head():
-    class Head(nn.Module):
-        def __init__(self, n_embd, head_size, dropout):
-            super().__init__()
-            self.key = nn.Linear(n_embd, head_size, bias=False)
-            self.query = nn.Linear(n_embd, head_size, bias=False)
-            self.value = nn.Linear(n_embd, head_size, bias=False)
-            self.dropout = nn.Dropout(dropout)
-            self.register_buffer("tril", torch.tril(torch.ones(64, 64)))
-
-        def forward(self, x):
-            T = x.shape[1]
-            k, q, v = self.key(x), self.query(x), self.value(x)
-            wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
-            wei = self.dropout(wei)  # wrong
-            wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
-            return F.softmax(wei, dim=-1) @ v
-
-    class MultiHead(nn.Module):
-        def __init__(self, n_embd, head_size, n_head, dropout=0.1):
-            super().__init__()
-            self.heads = nn.ModuleList([Head(n_embd, head_size, dropout) for _ in range(n_head)])
-            self.proj = nn.Linear(head_size * n_head, n_embd)
-
-        def forward(self, x):
-            return self.proj(torch.cat([head(x) for head in self.heads], dim=-1))
-
-    torch.manual_seed(73)
-    return MultiHead(9, 4, 3), some_x(2, 8, 9), {"num_heads": 3}
-
-
-@case("dropout-before-softmax")
-def encoder_probs():
-    class BertSelfAttention(nn.Module):
-        def __init__(self, hidden_size, heads, head_size, attention_probs_dropout_prob=0.1):
-            super().__init__()
-            self.heads, self.head_size = heads, head_size
-            self.query = nn.Linear(hidden_size, heads * head_size)
-            self.key = nn.Linear(hidden_size, heads * head_size)
-            self.value = nn.Linear(hidden_size, heads * head_size)
-            self.dense = nn.Linear(heads * head_size, hidden_size)
-            self.dropout = nn.Dropout(attention_probs_dropout_prob)
-
-        def transpose_for_scores(self, x):
-            return x.view(*x.shape[:2], self.heads, self.head_size).permute(0, 2, 1, 3)
-
-        def forward(self, hidden_states):
-            query_layer = self.transpose_for_scores(self.query(hidden_states))
-            key_layer = self.transpose_for_scores(self.key(hidden_states))
-            value_layer = self.transpose_for_scores(self.value(hidden_states))
-            attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2)) / math.sqrt(self.head_size)
-            attention_probs = nn.Softmax(dim=-1)(self.dropout(attention_scores))  # wrong
-            context_layer = torch.matmul(attention_probs, value_layer).permute(0, 2, 1, 3).flatten(2)
-            return self.dense(context_layer)
-
-    torch.manual_seed(74)
-    return BertSelfAttention(22, 2, 8), some_x(3, 5, 22), {"num_heads": 2, "causal": False}
-
-
-@case("dropout-before-softmax")
-def sequence_of_steps():
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, kv_heads, size, dropout=0.1):
-            super().__init__()
-            self.heads, self.kv_heads, self.size = heads, kv_heads, size
-            self.to_q = nn.Linear(dim, heads * size, bias=False)
-            self.to_kv = nn.Linear(dim, 2 * kv_heads * size, bias=False)
-            self.attend = nn.Sequential(nn.Dropout(dropout), nn.Softmax(dim=-1))  # wrong
-            self.to_out = nn.Linear(heads * size, dim)
-
-        def forward(self, x):
-            q = self.to_q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            k, v = (t.unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for t in self.to_kv(x).chunk(2, dim=-1))
-            k, v = (t.repeat_interleave(self.heads // self.kv_heads, dim=1) for t in (k, v))
-            sim = torch.einsum("bhid,bhjd->bhij", q * self.size**-0.5, k)
-            i = torch.arange(x.shape[1], device=x.device)
-            sim = sim.masked_fill(i[:, None] < i, -1e9)
-            attn = self.attend(sim)  # wrong
-            return self.to_out(torch.einsum("bhij,bhjd->bihd", attn, v).flatten(2))
-
-    torch.manual_seed(75)
-    return Attention(13, 4, 2, 7), some_x(3, 6, 13), {"num_heads": 4, "num_kv_heads": 2}
 
 
 @case("dropout-before-softmax")
@@ -428,34 +316,6 @@ def autocast_region():
 
 
 @case("overflow-half")
-def half_and_folded():
-    class FoldedHeads(nn.Module):
-        def __init__(self, d_model, n, d_k, std):
-            super().__init__()
-            self.n, self.d_k = n, d_k
-            self.wq, self.wk, self.wv = (nn.Linear(d_model, n * d_k, bias=False) for _ in range(3))
-            self.wo = nn.Linear(n * d_k, d_model)
-            nn.init.normal_(self.wq.weight, std=std)
-            nn.init.normal_(self.wk.weight, std=std)
-
-        def fold(self, t):
-            return t.unflatten(-1, (self.n, self.d_k)).transpose(1, 2).flatten(0, 1)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = self.fold(self.wq(x)), self.fold(self.wk(x)), self.fold(self.wv(x))
-            energy = torch.bmm(q, k.transpose(1, 2))  # wrong
-            energy = energy / self.d_k**0.5  # wrong
-            energy = energy + torch.full_like(energy, float("-inf")).triu(1)
-            context = torch.bmm(torch.softmax(energy, dim=-1), v)
-            return self.wo(context.view(b, self.n, t, -1).transpose(1, 2).reshape(b, t, -1))
-
-    torch.manual_seed(84)
-    module, x = FoldedHeads(10, 3, 8, 5.0), some_x(4, 6, 10, spread=8.0)
-    return module.half(), x.half(), {"num_heads": 3}
-
-
-@case("overflow-half")
 def half_single_head():
     class SelfAttention(nn.Module):
         def __init__(self, d_in, d_out):
@@ -475,57 +335,6 @@ def half_single_head():
     torch.manual_seed(85)
     module, x = SelfAttention(20, 8), some_x(2, 7, 20, spread=230.0)
     return module.half(), x.half(), {"num_heads": 1}
-
-
-@case("overflow-half")
-def half_grouped_heads():
-    class GroupedQueryAttention(nn.Module):
-        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
-            super().__init__()
-            self.head_dim, self.n_rep = head_dim, n_heads // n_kv_heads
-            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
-            self.wk = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.wv = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.wo = nn.Linear(n_heads * head_dim, dim, bias=False)
-
-        def forward(self, x):
-            bsz, seqlen, _ = x.shape
-            xq, xk, xv = (w(x).view(bsz, seqlen, -1, self.head_dim) for w in (self.wq, self.wk, self.wv))
-            xq, xk, xv = xq.transpose(1, 2), xk.transpose(1, 2), xv.transpose(1, 2)
-            xk, xv = xk.repeat_interleave(self.n_rep, 1), xv.repeat_interleave(self.n_rep, 1)
-            scores = torch.matmul(xq, xk.transpose(2, 3)) / math.sqrt(self.head_dim)  # wrong
-            keep = torch.ones(seqlen, seqlen, device=x.device).tril().bool()
-            scores = torch.where(keep, scores, torch.finfo(scores.dtype).min)
-            scores = F.softmax(scores.float(), dim=-1).type_as(xq)
-            return self.wo(torch.matmul(scores, xv).transpose(1, 2).reshape(bsz, seqlen, -1))
-
-    torch.manual_seed(86)
-    module, x = GroupedQueryAttention(16, 6, 2, 9), some_x(3, 5, 16, spread=190.0)
-    return module.half(), x.half(), {"num_heads": 6, "num_kv_heads": 2}
-
-
-@case("overflow-half")
-def half_encoder_loop():
-    class Encoder(nn.Module):
-        def __init__(self, d_in, heads, width):
-            super().__init__()
-            self.queries = nn.ModuleList(nn.Linear(d_in, width) for _ in range(heads))
-            self.keys = nn.ModuleList(nn.Linear(d_in, width) for _ in range(heads))
-            self.values = nn.ModuleList(nn.Linear(d_in, width) for _ in range(heads))
-            self.join = nn.Linear(heads * width, d_in)
-            self.scale = 1 / math.sqrt(width)
-
-        def forward(self, x):
-            contexts = []
-            for to_q, to_k, to_v in zip(self.queries, self.keys, self.values, strict=True):
-                scores = to_q(x).matmul(to_k(x).transpose(1, 2))  # wrong
-                weights = scores.mul(self.scale).softmax(dim=-1)  # wrong
-                contexts.append(weights.matmul(to_v(x)))
-            return self.join(torch.cat(contexts, dim=-1))
-
-    torch.manual_seed(87)
-    module, x = Encoder(11, 2, 7).to(torch.float16), some_x(3, 8, 11, spread=150.0)
-    return module, x.half(), {"num_heads": 2, "causal": False}
 
 
 # scales after norms of queries and keys

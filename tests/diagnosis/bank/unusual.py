@@ -13,7 +13,6 @@ from course_lib.attention import (
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
     MultiQueryAttention,
-    SingleHeadAttention,
     padding_keep,
 )
 
@@ -23,30 +22,6 @@ CASES, case = collector()
 
 
 # Positions
-
-
-@case(None)
-def alibi_slopes():
-    class AlibiAttention(nn.Module):
-        def __init__(self, d_in, d_out, n_heads, head_size):
-            super().__init__()
-            self.n_heads = n_heads
-            self.qkv = nn.Linear(d_in, 3 * n_heads * head_size, bias=False)
-            self.out = nn.Linear(n_heads * head_size, d_out)
-            slopes = [2.0 ** (-8.0 * (i + 1) / n_heads) for i in range(n_heads)]
-            self.register_buffer("slopes", torch.tensor(slopes).view(n_heads, 1, 1))
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q, k, v = self.qkv(x).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
-            position = torch.arange(t, device=x.device)
-            distance = position[None, :] - position[:, None]
-            bias = (self.slopes * distance).masked_fill(distance > 0, float("-inf"))
-            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2) + bias
-            return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, t, -1))
-
-    torch.manual_seed(1)
-    return AlibiAttention(10, 17, 4, 6), some_x(2, 7, 10), {"num_heads": 4}
 
 
 @case(None)
@@ -72,71 +47,6 @@ def alibi_in_fused_kernel():
 
     torch.manual_seed(2)
     return Attention(13, 6, 3), some_x(4, 5, 13), {"num_heads": 6}
-
-
-@case(None)
-def rotary_halves():
-    class RotaryAttention(nn.Module):
-        def __init__(self, hidden_size, num_heads, head_dim, base=10000.0):
-            super().__init__()
-            self.num_heads, self.head_dim = num_heads, head_dim
-            self.q_proj = nn.Linear(hidden_size, num_heads * head_dim, bias=False)
-            self.k_proj = nn.Linear(hidden_size, num_heads * head_dim, bias=False)
-            self.v_proj = nn.Linear(hidden_size, num_heads * head_dim, bias=False)
-            self.o_proj = nn.Linear(num_heads * head_dim, num_heads * head_dim, bias=False)
-            inv_freq = 1.0 / base ** (torch.arange(0, head_dim, 2).float() / head_dim)
-            self.register_buffer("inv_freq", inv_freq, persistent=False)
-
-        @staticmethod
-        def rotate_half(x):
-            first, second = x.chunk(2, dim=-1)
-            return torch.cat((-second, first), dim=-1)
-
-        def forward(self, hidden_states):
-            bsz, q_len, _ = hidden_states.shape
-            shape = (bsz, q_len, self.num_heads, self.head_dim)
-            q = self.q_proj(hidden_states).view(shape).transpose(1, 2)
-            k = self.k_proj(hidden_states).view(shape).transpose(1, 2)
-            v = self.v_proj(hidden_states).view(shape).transpose(1, 2)
-            angles = torch.outer(torch.arange(q_len, device=self.inv_freq.device).to(self.inv_freq), self.inv_freq)
-            cos, sin = (torch.cat((f(angles), f(angles)), dim=-1) for f in (torch.cos, torch.sin))
-            q = q * cos + self.rotate_half(q) * sin
-            k = k * cos + self.rotate_half(k) * sin
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.o_proj(y.transpose(1, 2).contiguous().view(bsz, q_len, -1))
-
-    torch.manual_seed(3)
-    return RotaryAttention(11, 3, 8), some_x(2, 6, 11), {"num_heads": 3}
-
-
-@case(None)
-def rotary_interleaved():
-    class Attn(nn.Module):
-        def __init__(self, d_in, h, d):
-            super().__init__()
-            self.h, self.d = h, d
-            self.to_q, self.to_k, self.to_v = (nn.Linear(d_in, h * d, bias=False) for _ in range(3))
-            self.to_out = nn.Linear(h * d, h * d)
-
-        def turn(self, u):  # u: b h t d
-            t = u.shape[-2]
-            exact = torch.promote_types(u.dtype, torch.float32)
-            freq = 10_000 ** (-torch.arange(0, self.d, 2, device=u.device, dtype=exact) / self.d)
-            theta = torch.arange(t, device=u.device, dtype=exact)[:, None] * freq
-            cos, sin = theta.cos().to(u.dtype), theta.sin().to(u.dtype)
-            even, odd = u[..., 0::2], u[..., 1::2]
-            return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
-
-        def forward(self, x):
-            split = (self.h, self.d)
-            q, k, v = (f(x).unflatten(-1, split).transpose(1, 2) for f in (self.to_q, self.to_k, self.to_v))
-            sim = torch.einsum("bhid,bhjd->bhij", self.turn(q) * self.d**-0.5, self.turn(k))
-            i, j = sim.shape[-2:]
-            sim = sim.masked_fill(torch.ones(i, j, dtype=torch.bool, device=x.device).triu(j - i + 1), -torch.inf)
-            return self.to_out(torch.einsum("bhij,bhjd->bihd", sim.softmax(-1), v).flatten(2))
-
-    torch.manual_seed(4)
-    return Attn(14, 5, 4), some_x(3, 8, 14), {"num_heads": 5}
 
 
 @case(None)
@@ -171,37 +81,6 @@ def rotary_by_complex_numbers():
 
     torch.manual_seed(5)
     return Attention(15, 4, 2, 6), some_x(3, 7, 15), {"num_heads": 4, "num_kv_heads": 2}
-
-
-@case(None)
-def rotary_on_part_of_the_head():
-    class PartialRotary(nn.Module):
-        def __init__(self, d_model, n_head, d_head, rotated):
-            super().__init__()
-            self.n_head, self.d_head, self.rotated = n_head, d_head, rotated
-            self.query_key_value = nn.Linear(d_model, n_head * 3 * d_head)
-            self.dense = nn.Linear(n_head * d_head, n_head * d_head)
-
-        def rotary(self, u):
-            turned, kept = u.split([self.rotated, self.d_head - self.rotated], dim=-1)
-            half = self.rotated // 2
-            place = torch.arange(u.shape[2], device=u.device, dtype=torch.promote_types(u.dtype, torch.float32))
-            angle = place[:, None] / 100 ** (torch.arange(half, device=u.device) / half)
-            c, s = angle.cos().to(u.dtype), angle.sin().to(u.dtype)
-            a, b = turned[..., :half], turned[..., half:]
-            return torch.cat([a * c - b * s, b * c + a * s, kept], dim=-1)
-
-        def forward(self, x):
-            packed = self.query_key_value(x).unflatten(-1, (self.n_head, 3 * self.d_head))
-            q, k, v = packed.transpose(1, 2).chunk(3, dim=-1)
-            q, k = self.rotary(q) * self.d_head**-0.5, self.rotary(k)
-            att = q @ k.mT
-            future = torch.ones_like(att[0, 0], dtype=torch.bool).triu(1)
-            att = att.masked_fill(future, torch.finfo(att.dtype).min).softmax(-1)
-            return self.dense((att @ v).transpose(1, 2).flatten(-2))
-
-    torch.manual_seed(6)
-    return PartialRotary(16, 3, 7, 4), some_x(2, 5, 16), {"num_heads": 3}
 
 
 @case(None)
@@ -245,55 +124,6 @@ def t5_decoder_buckets():
 
 
 @case(None)
-def scale_inside_the_query_weights():
-    class InferenceAttention(nn.Module):
-        """The scale is multiplied into W_q once, when the module is made."""
-
-        def __init__(self, features, heads, size):
-            super().__init__()
-            self.heads = heads
-            self.query, self.key, self.value = (nn.Linear(features, heads * size) for _ in range(3))
-            self.merge = nn.Linear(heads * size, heads * size)
-            with torch.no_grad():
-                self.query.weight.mul_(size**-0.5)
-                self.query.bias.mul_(size**-0.5)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
-            hidden = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1).bool()
-            weights = torch.softmax((q @ k.mT).masked_fill(hidden, -torch.inf), dim=-1)
-            return self.merge((weights @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(8)
-    return InferenceAttention(9, 5, 4), some_x(2, 6, 9), {"num_heads": 5}
-
-
-@case(None)
-def learned_bias_by_distance():
-    class RelativeBias(nn.Module):
-        def __init__(self, dim, num_heads, head_dim, window=48):
-            super().__init__()
-            self.num_heads, self.window = num_heads, window
-            self.qkv = nn.Linear(dim, 3 * num_heads * head_dim)
-            self.proj = nn.Linear(num_heads * head_dim, dim - 1)
-            self.table = nn.Parameter(torch.randn(2 * window - 1, num_heads))
-
-        def forward(self, x):
-            B, N, _ = x.shape
-            qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
-            q, k, v = qkv.unbind(0)
-            q = q * q.shape[-1] ** -0.5
-            coords = torch.arange(N, device=x.device)
-            index = coords[:, None] - coords[None, :] + self.window - 1
-            attn = q @ k.transpose(-2, -1) + self.table[index].permute(2, 0, 1).unsqueeze(0)
-            attn = attn.masked_fill(index < self.window - 1, float("-inf")).softmax(dim=-1)
-            return self.proj((attn @ v).transpose(1, 2).reshape(B, N, -1))
-
-    torch.manual_seed(9)
-    return RelativeBias(18, 3, 5), some_x(4, 7, 18), {"num_heads": 3}
-
-
-@case(None)
 def distance_vectors_on_keys_and_values():
     class ShawAttention(nn.Module):
         """Keys and values get a learned vector for how far back they stand, clipped."""
@@ -322,53 +152,7 @@ def distance_vectors_on_keys_and_values():
     return ShawAttention(13, 4, 7), some_x(2, 6, 13), {"num_heads": 4}
 
 
-@case(None)
-def positions_for_queries_and_keys_only():
-    class EncoderAttention(nn.Module):
-        def __init__(self, d_in, nhead, d_head, longest=32):
-            super().__init__()
-            self.nhead = nhead
-            self.position = nn.Parameter(0.5 * torch.randn(longest, d_in))
-            self.q, self.k, self.v = (nn.Linear(d_in, nhead * d_head) for _ in range(3))
-            self.out = nn.Linear(nhead * d_head, nhead * d_head)
-
-        def forward(self, src):
-            placed = src + self.position[: src.shape[1]]
-            q = self.q(placed).unflatten(-1, (self.nhead, -1)).transpose(1, 2)
-            k = self.k(placed).unflatten(-1, (self.nhead, -1)).transpose(1, 2)
-            v = self.v(src).unflatten(-1, (self.nhead, -1)).transpose(1, 2)
-            attn = (q * q.shape[-1] ** -0.5 @ k.mT).softmax(-1)
-            return self.out((attn @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(11)
-    return EncoderAttention(10, 6, 3), some_x(2, 7, 10), {"causal": False, "num_heads": 6}
-
-
 # Queries and keys brought to a norm
-
-
-@case(None)
-def rms_norm_of_queries_and_keys():
-    class QwenLike(nn.Module):
-        def __init__(self, hidden, heads, kv_heads, head_dim):
-            super().__init__()
-            self.head_dim = head_dim
-            self.q_proj = nn.Linear(hidden, heads * head_dim, bias=False)
-            self.k_proj = nn.Linear(hidden, kv_heads * head_dim, bias=False)
-            self.v_proj = nn.Linear(hidden, kv_heads * head_dim, bias=False)
-            self.o_proj = nn.Linear(heads * head_dim, hidden + 3, bias=False)
-            self.q_norm, self.k_norm = nn.RMSNorm(head_dim, eps=1e-6), nn.RMSNorm(head_dim, eps=1e-6)
-
-        def forward(self, x):
-            shape = (*x.shape[:-1], -1, self.head_dim)
-            q = self.q_norm(self.q_proj(x).view(shape)).transpose(1, 2)
-            k = self.k_norm(self.k_proj(x).view(shape)).transpose(1, 2)
-            v = self.v_proj(x).view(shape).transpose(1, 2)
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-            return self.o_proj(y.transpose(1, 2).reshape(*x.shape[:-1], -1))
-
-    torch.manual_seed(12)
-    return QwenLike(17, 6, 3, 5), some_x(2, 7, 17), {"num_heads": 6, "num_kv_heads": 3}
 
 
 @case(None)
@@ -391,32 +175,6 @@ def cosines_with_a_learned_temperature():
 
     torch.manual_seed(13)
     return CosineAttention(11, 4, 6), some_x(3, 5, 11), {"num_heads": 4}
-
-
-@case(None)
-def layer_norm_of_queries_and_keys():
-    class NormalisedAttention(nn.Module):
-        def __init__(self, d_in, d_out, h):
-            super().__init__()
-            self.h, d = h, d_out // h
-            self.lq, self.lk, self.lv = nn.Linear(d_in, d_out), nn.Linear(d_in, d_out), nn.Linear(d_in, d_out)
-            self.ln_q, self.ln_k = nn.LayerNorm(d), nn.LayerNorm(d, bias=False)
-            self.lo = nn.Linear(d_out, d_out)
-            self.register_buffer("bias", torch.tril(torch.ones(40, 40)).view(1, 1, 40, 40))
-
-        def cut(self, u):
-            return u.view(u.size(0), u.size(1), self.h, -1).transpose(1, 2)
-
-        def forward(self, x):
-            B, T, _ = x.size()
-            q, k, v = self.ln_q(self.cut(self.lq(x))), self.ln_k(self.cut(self.lk(x))), self.cut(self.lv(x))
-            att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
-            att = att.masked_fill(self.bias[:, :, :T, :T] == 0, float("-inf"))
-            y = F.softmax(att, dim=-1) @ v
-            return self.lo(y.transpose(1, 2).contiguous().view(B, T, -1))
-
-    torch.manual_seed(14)
-    return NormalisedAttention(10, 21, 3), some_x(4, 6, 10), {"num_heads": 3}
 
 
 # Other masks
@@ -620,52 +378,6 @@ def encoder_with_key_padding():
 
 
 @case(None)
-def multi_query_by_broadcast():
-    class MultiQuery(nn.Module):
-        def __init__(self, d_in, num_heads, d):
-            super().__init__()
-            self.num_heads, self.d = num_heads, d
-            self.q = nn.Linear(d_in, num_heads * d, bias=False)
-            self.kv = nn.Linear(d_in, 2 * d, bias=False)
-            self.o = nn.Linear(num_heads * d, num_heads * d, bias=False)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.q(x).view(b, t, self.num_heads, self.d).transpose(1, 2)
-            k, v = self.kv(x).unsqueeze(1).split(self.d, dim=-1)  # b 1 t d, for every head
-            scores = (q * self.d**-0.5) @ k.transpose(-1, -2)
-            scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype, device=x.device).triu(1)
-            return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(22)
-    return MultiQuery(12, 5, 6), some_x(2, 7, 12), {"num_heads": 5, "num_kv_heads": 1}
-
-
-@case(None)
-def multi_query_heads_as_queries():
-    class OneKeyHead(nn.Module):
-        """All heads are more queries to the same keys: (batch, head * token, d) meets (batch, token, d)."""
-
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.wq, self.wk, self.wv = nn.Linear(d_in, heads * d), nn.Linear(d_in, d), nn.Linear(d_in, d)
-            self.wo = nn.Linear(heads * d, heads * d)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.wq(x).view(b, t, self.heads, self.d).transpose(1, 2).reshape(b, self.heads * t, self.d)
-            scores = torch.bmm(q * self.d**-0.5, self.wk(x).transpose(1, 2))
-            later = torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1).repeat(self.heads, 1)
-            weights = scores.masked_fill(later, -torch.inf).softmax(dim=2)
-            context = torch.bmm(weights, self.wv(x)).view(b, self.heads, t, self.d)
-            return self.wo(context.transpose(1, 2).reshape(b, t, -1))
-
-    torch.manual_seed(23)
-    return OneKeyHead(10, 4, 8), some_x(3, 5, 10), {"num_heads": 4, "num_kv_heads": 1}
-
-
-@case(None)
 def grouped_by_expand():
     class LlamaLike(nn.Module):
         def __init__(self, dim, n_heads, n_kv_heads, head_dim):
@@ -765,34 +477,6 @@ def grouped_by_enable_gqa():
     return FusedGrouped(16, 6, 2, 4), some_x(3, 5, 16), {"num_heads": 6, "num_kv_heads": 2}
 
 
-@case(None)
-def keys_and_values_from_a_latent():
-    class LatentAttention(nn.Module):
-        """Keys and values are both made from one narrow vector a token."""
-
-        def __init__(self, d_in, heads, d, d_latent):
-            super().__init__()
-            self.heads = heads
-            self.q_proj = nn.Linear(d_in, heads * d, bias=False)
-            self.kv_down = nn.Linear(d_in, d_latent, bias=False)
-            self.kv_norm = nn.RMSNorm(d_latent, eps=1e-6)
-            self.k_up, self.v_up = (
-                nn.Linear(d_latent, heads * d, bias=False),
-                nn.Linear(d_latent, heads * d, bias=False),
-            )
-            self.o_proj = nn.Linear(heads * d, heads * d, bias=False)
-
-        def forward(self, x):
-            latent = self.kv_norm(self.kv_down(x))
-            parts = self.q_proj(x), self.k_up(latent), self.v_up(latent)
-            q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in parts)
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.o_proj(y.transpose(1, 2).flatten(2))
-
-    torch.manual_seed(28)
-    return LatentAttention(14, 4, 7, 6), some_x(3, 5, 14), {"num_heads": 4}
-
-
 # One head, and other widths
 
 
@@ -820,24 +504,6 @@ def single_head_with_context_length():
 
 
 @case(None)
-def single_head_of_bmm():
-    class Head(nn.Module):
-        def __init__(self, d_in, head_size):
-            super().__init__()
-            self.key, self.query, self.value = (nn.Linear(d_in, head_size) for _ in range(3))
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            k, q = self.key(x), self.query(x)
-            future = torch.full((t, t), -torch.inf, device=x.device, dtype=q.dtype).triu(1)
-            wei = torch.baddbmm(future.expand(b, t, t), q, k.transpose(1, 2), alpha=k.shape[-1] ** -0.5)
-            return torch.bmm(wei.softmax(2), self.value(x))
-
-    torch.manual_seed(30)
-    return Head(12, 8), some_x(2, 5, 12), {"num_heads": 1}
-
-
-@case(None)
 def single_head_with_projection():
     class Attend(nn.Module):
         def __init__(self, d_in, d_attn, d_out):
@@ -853,50 +519,6 @@ def single_head_with_projection():
 
     torch.manual_seed(31)
     return Attend(10, 6, 17), some_x(4, 7, 10), {"num_heads": 1}
-
-
-@case(None)
-def values_wider_than_keys():
-    class TwoWidths(nn.Module):
-        def __init__(self, d_in, d_out, n_head, d_k, d_v):
-            super().__init__()
-            self.n_head, self.d_k, self.d_v = n_head, d_k, d_v
-            self.w_qs = nn.Linear(d_in, n_head * d_k, bias=False)
-            self.w_ks = nn.Linear(d_in, n_head * d_k, bias=False)
-            self.w_vs = nn.Linear(d_in, n_head * d_v, bias=False)
-            self.fc = nn.Linear(n_head * d_v, d_out, bias=False)
-
-        def forward(self, x):
-            sz_b, length = x.shape[:2]
-            q = self.w_qs(x).view(sz_b, length, self.n_head, self.d_k).transpose(1, 2)
-            k = self.w_ks(x).view(sz_b, length, self.n_head, self.d_k).transpose(1, 2)
-            v = self.w_vs(x).view(sz_b, length, self.n_head, self.d_v).transpose(1, 2)
-            attn = torch.matmul(q / self.d_k**0.5, k.transpose(2, 3))
-            subsequent = torch.ones((1, length, length), device=x.device).triu(diagonal=1)
-            attn = F.softmax(attn.masked_fill(subsequent.bool(), float("-inf")), dim=-1)
-            return self.fc(torch.matmul(attn, v).transpose(1, 2).contiguous().view(sz_b, length, -1))
-
-    torch.manual_seed(32)
-    return TwoWidths(13, 18, 4, 5, 8), some_x(2, 6, 13), {"num_heads": 4}
-
-
-@case(None)
-def no_projection_after_narrow_heads():
-    class FusedTwoWidths(nn.Module):
-        """Values narrower than keys, the heads side by side and nothing after them."""
-
-        def __init__(self, d_in, heads, key_width, value_width):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k = nn.Linear(d_in, heads * key_width), nn.Linear(d_in, heads * key_width)
-            self.v = nn.Linear(d_in, heads * value_width)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
-
-    torch.manual_seed(33)
-    return FusedTwoWidths(14, 3, 8, 5), some_x(2, 7, 14), {"num_heads": 3}
 
 
 # The same softmax, written otherwise
@@ -948,27 +570,6 @@ def subtract_a_billion():
 
 
 @case(None)
-def exponentials_times_triangle():
-    class OwnSoftmax(nn.Module):
-        def __init__(self, d_in, heads, size):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * size) for _ in range(3))
-            self.o = nn.Linear(heads * size, heads * size)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            scores = (q * q.shape[-1] ** -0.5) @ k.mT
-            triangle = torch.ones_like(scores[0, 0]).tril()
-            top = scores.masked_fill(triangle == 0, -torch.inf).amax(-1, keepdim=True)
-            powers = (scores - top).clamp(max=0).exp() * triangle
-            return self.o((powers @ v / powers.sum(-1, keepdim=True)).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(36)
-    return OwnSoftmax(12, 4, 6), some_x(3, 7, 12), {"num_heads": 4}
-
-
-@case(None)
 def softmax_over_chunks_of_keys():
     class FlashLike(nn.Module):
         def __init__(self, d_in, d_out, n_heads, block=3):
@@ -998,32 +599,6 @@ def softmax_over_chunks_of_keys():
 
 
 @case(None)
-def blocks_of_queries():
-    class QueryBlocks(nn.Module):
-        """A block of queries at a time, with only the keys up to its end."""
-
-        def __init__(self, d_in, heads, size, block=2):
-            super().__init__()
-            self.heads, self.block = heads, block
-            self.to_q, self.to_kv = nn.Linear(d_in, heads * size), nn.Linear(d_in, 2 * heads * size)
-            self.to_out = nn.Linear(heads * size, heads * size)
-
-        def forward(self, x):
-            q = self.to_q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            k, v = self.to_kv(x).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            done, end = [], 0
-            for part in q.split(self.block, dim=2):
-                end += part.shape[2]
-                scores = (part * part.shape[-1] ** -0.5) @ k[:, :, :end].mT
-                seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(diagonal=end - part.shape[2])
-                done.append(scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v[:, :, :end])
-            return self.to_out(torch.cat(done, dim=2).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(38)
-    return QueryBlocks(10, 3, 8), some_x(2, 5, 10), {"num_heads": 3}
-
-
-@case(None)
 def exp_of_log_softmax():
     class LogSpace(nn.Module):
         def __init__(self, width, heads, head_width):
@@ -1041,51 +616,6 @@ def exp_of_log_softmax():
 
     torch.manual_seed(39)
     return LogSpace(16, 3, 7), some_x(2, 6, 16), {"num_heads": 3}
-
-
-@case(None)
-def softmax_in_more_bits():
-    class EagerAttention(nn.Module):
-        def __init__(self, hidden, heads, head_dim):
-            super().__init__()
-            self.heads, self.scaling = heads, head_dim**-0.5
-            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, heads * head_dim, bias=False) for _ in range(3))
-            self.o_proj = nn.Linear(heads * head_dim, heads * head_dim, bias=False)
-
-        def forward(self, hidden_states):
-            q, k, v = (
-                f(hidden_states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                for f in (self.q_proj, self.k_proj, self.v_proj)
-            )
-            scores = torch.matmul(q * self.scaling, k.transpose(2, 3))
-            length = scores.shape[-1]
-            mask = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)
-            wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).masked_fill(mask, -torch.inf)
-            weights = F.softmax(wide, dim=-1).to(q.dtype)
-            return self.o_proj(torch.matmul(weights, v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(40)
-    return EagerAttention(15, 5, 4), some_x(3, 7, 15), {"num_heads": 5}
-
-
-@case(None)
-def softly_capped_scores():
-    class CappedAttention(nn.Module):
-        def __init__(self, d_in, heads, d, cap=5.0):
-            super().__init__()
-            self.heads, self.cap = heads, cap
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
-            self.o = nn.Linear(heads * d, heads * d, bias=False)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            scores = (q * q.shape[-1] ** -0.5) @ k.mT
-            scores = self.cap * torch.tanh(scores / self.cap)
-            scores = scores.masked_fill(torch.ones_like(scores[0, 0]).triu(1) > 0, -torch.inf)
-            return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(41)
-    return CappedAttention(11, 4, 6), some_x(3, 5, 11), {"num_heads": 4}
 
 
 # PyTorch's own
@@ -1107,39 +637,6 @@ def torch_module_batch_first():
 
     torch.manual_seed(42)
     return CausalSelfAttention(10, 21, 3), some_x(2, 6, 10), {"num_heads": 3}
-
-
-@case(None)
-def torch_module_tokens_first():
-    class Block(nn.Module):
-        def __init__(self, d_model, nhead):
-            super().__init__()
-            self.self_attn = nn.MultiheadAttention(d_model, nhead)
-
-        def forward(self, src):
-            src = src.transpose(0, 1)
-            mask = nn.Transformer.generate_square_subsequent_mask(len(src), device=src.device, dtype=src.dtype)
-            return self.self_attn(src, src, src, attn_mask=mask, is_causal=True)[0].transpose(0, 1)
-
-    torch.manual_seed(43)
-    return Block(20, 4), some_x(3, 7, 20), {"num_heads": 4}
-
-
-@case(None)
-def torch_module_itself():
-    def call(m, x):
-        hidden = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device), diagonal=1)
-        return m(x, x, x, attn_mask=hidden)[0]
-
-    torch.manual_seed(44)
-    return nn.MultiheadAttention(18, 6, bias=False, batch_first=True), some_x(2, 5, 18), {"num_heads": 6, "call": call}
-
-
-@case(None)
-def torch_module_without_mask():
-    torch.manual_seed(45)
-    m = nn.MultiheadAttention(15, 5, batch_first=True)
-    return m, some_x(2, 7, 15), {"causal": False, "num_heads": 5, "call": lambda m, x: m(x, x, x)[0]}
 
 
 @case(None)
@@ -1224,24 +721,6 @@ def fused_kernel_with_float_mask():
 
 
 @case(None)
-def fused_kernel_with_scale_one():
-    class Fused(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.scale = heads, 1 / math.sqrt(d)
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
-            self.o = nn.Linear(heads * d, heads * d, bias=False)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            y = F.scaled_dot_product_attention(q * self.scale, k, v, is_causal=True, scale=1.0)
-            return self.o(y.transpose(1, 2).flatten(2))
-
-    torch.manual_seed(50)
-    return Fused(12, 4, 7), some_x(3, 5, 12), {"num_heads": 4}
-
-
-@case(None)
 def fused_kernel_padded_to_a_round_width():
     class PaddedHeads(nn.Module):
         """Heads of five are filled up to eight with zeros for the kernel, and the scale stays that of five."""
@@ -1262,33 +741,6 @@ def fused_kernel_padded_to_a_round_width():
 
 
 # Other layouts
-
-
-@case(None)
-def tokens_first_inside():
-    class FairseqLike(nn.Module):
-        def __init__(self, embed_dim, num_heads, head_dim):
-            super().__init__()
-            self.num_heads, self.head_dim = num_heads, head_dim
-            inner = num_heads * head_dim
-            self.k_proj, self.v_proj, self.q_proj = (nn.Linear(embed_dim, inner) for _ in range(3))
-            self.out_proj = nn.Linear(inner, inner)
-
-        def forward(self, x):
-            x = x.transpose(0, 1)
-            tgt_len, bsz, _ = x.size()
-            shape = (tgt_len, bsz * self.num_heads, self.head_dim)
-            q = (self.q_proj(x) * self.head_dim**-0.5).contiguous().view(shape).transpose(0, 1)
-            k = self.k_proj(x).contiguous().view(shape).transpose(0, 1)
-            v = self.v_proj(x).contiguous().view(shape).transpose(0, 1)
-            attn_weights = torch.bmm(q, k.transpose(1, 2))
-            attn_weights += torch.triu(torch.full_like(attn_weights[0], float("-inf")), 1).unsqueeze(0)
-            attn = torch.bmm(F.softmax(attn_weights, dim=-1), v)
-            attn = attn.transpose(0, 1).contiguous().view(tgt_len, bsz, -1)
-            return self.out_proj(attn).transpose(0, 1)
-
-    torch.manual_seed(52)
-    return FairseqLike(13, 4, 5), some_x(3, 7, 13), {"num_heads": 4}
 
 
 @case(None)
@@ -1423,28 +875,6 @@ def triple_inside_each_head():
 
 
 @case(None)
-def loop_over_heads_with_summed_outputs():
-    class HeadLoop(nn.Module):
-        def __init__(self, d_in, heads, d, d_out):
-            super().__init__()
-            self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(heads, d_in, d) / d_in**0.5) for _ in range(3))
-            self.W_O = nn.Parameter(torch.randn(heads, d, d_out) / d**0.5)
-            self.b_O = nn.Parameter(torch.randn(d_out))
-
-        def forward(self, x):
-            causal = torch.ones(x.shape[1], x.shape[1], device=x.device).tril().bool()
-            output = self.b_O
-            for W_Q, W_K, W_V, W_O in zip(self.W_Q, self.W_K, self.W_V, self.W_O, strict=True):
-                q, k, v = x @ W_Q, x @ W_K, x @ W_V
-                pattern = (q @ k.transpose(1, 2) / W_K.shape[1] ** 0.5).masked_fill(~causal, -torch.inf).softmax(-1)
-                output = output + pattern @ v @ W_O
-            return output
-
-    torch.manual_seed(59)
-    return HeadLoop(10, 3, 6, 17), some_x(2, 7, 10), {"num_heads": 3}
-
-
-@case(None)
 def interpretable_parameters():
     class LensAttention(nn.Module):
         def __init__(self, d_model, n_heads, d_head, d_out):
@@ -1491,28 +921,6 @@ def loop_over_tokens():
 
     torch.manual_seed(61)
     return StepByStep(9, 4, 6), some_x(3, 5, 9), {"num_heads": 4}
-
-
-@case(None)
-def loop_over_samples():
-    class OneSampleAtATime(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.w = nn.Parameter(torch.randn(3, heads, d_in, d) / d_in**0.5)
-            self.o = nn.Linear(heads * d, heads * d)
-
-        def forward(self, x):
-            outputs = []
-            for sample in x:  # (token, width)
-                q, k, v = sample @ self.w  # 3 times (head, token, d)
-                scores = (q * self.d**-0.5) @ k.transpose(1, 2)
-                scores = scores + torch.full_like(scores[0], -torch.inf).triu(1)
-                outputs.append(self.o((scores.softmax(2) @ v).transpose(0, 1).flatten(1)))
-            return torch.stack(outputs)
-
-    torch.manual_seed(62)
-    return OneSampleAtATime(13, 3, 8), some_x(4, 6, 13), {"num_heads": 3}
 
 
 @case(None)
@@ -1604,46 +1012,6 @@ def residual_inside():
 
 
 @case(None)
-def skip_through_a_linear():
-    class Skipped(nn.Module):
-        def __init__(self, d_in, d_out, heads):
-            super().__init__()
-            self.heads = heads
-            self.skip = nn.Linear(d_in, d_out, bias=False)
-            self.q, self.k, self.v = (nn.Linear(d_in, d_out) for _ in range(3))
-            self.o = nn.Linear(d_out, d_out)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            mask = torch.full((x.shape[1],) * 2, torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
-            context = ((q * q.shape[-1] ** -0.5) @ k.mT + mask).softmax(-1) @ v
-            return self.o(context.transpose(1, 2).flatten(2)) + self.skip(x)
-
-    torch.manual_seed(67)
-    return Skipped(11, 24, 4), some_x(2, 7, 11), {"num_heads": 4}
-
-
-@case(None)
-def gate_on_each_head():
-    class GatedAttention(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.to_q, self.to_k, self.to_v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
-            self.to_gates = nn.Linear(d_in, heads)
-            self.to_out = nn.Linear(heads * d, heads * d, bias=False)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.to_q, self.to_k, self.to_v))
-            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            gates = self.to_gates(x).sigmoid()  # (batch, token, head)
-            return self.to_out((out.transpose(1, 2) * gates[..., None]).flatten(2))
-
-    torch.manual_seed(68)
-    return GatedAttention(13, 4, 6), some_x(2, 5, 13), {"num_heads": 4}
-
-
-@case(None)
 def gate_on_the_width():
     class SiluGate(nn.Module):
         def __init__(self, d_in, heads, d):
@@ -1683,87 +1051,6 @@ def dropout_in_three_places():
 
     torch.manual_seed(70)
     return DropEverywhere(12, 20, 4), some_x(3, 7, 12), {"num_heads": 4}
-
-
-@case(None)
-def cache_in_two_chunks():
-    class CachedAttention(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.qkv, self.o = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, heads * d)
-
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            if past is not None:
-                k, v = (torch.cat(pair, dim=2) for pair in zip(past, (k, v), strict=True))
-            new, total = q.shape[2], k.shape[2]
-            visible = torch.ones(new, total, dtype=torch.bool, device=x.device).tril(diagonal=total - new)
-            scores = ((q * q.shape[-1] ** -0.5) @ k.mT).masked_fill(~visible, -torch.inf)
-            return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
-
-    def in_two(m, x):
-        half = max(1, x.shape[1] // 2)
-        first, past = m(x[:, :half])
-        return torch.cat([first, m(x[:, half:], past)[0]], dim=1) if half < x.shape[1] else first
-
-    torch.manual_seed(71)
-    return CachedAttention(11, 4, 6), some_x(2, 7, 11), {"num_heads": 4, "call": in_two}
-
-
-@case(None)
-def cache_inside_token_by_token():
-    class Decoder(nn.Module):
-        def __init__(self, d_in, heads, kv_heads, d):
-            super().__init__()
-            self.d = d
-            self.wq, self.wo = nn.Linear(d_in, heads * d, bias=False), nn.Linear(heads * d, heads * d, bias=False)
-            self.wk, self.wv = nn.Linear(d_in, kv_heads * d, bias=False), nn.Linear(d_in, kv_heads * d, bias=False)
-            self.reset()
-
-        def reset(self):
-            self.keys, self.values = [], []
-
-        def forward(self, x):  # (batch, 1, width): the newest token
-            q, k, v = (w(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
-            self.keys.append(k)
-            self.values.append(v)
-            k, v = torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2)
-            y = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)  # nothing later exists yet
-            return self.wo(y.transpose(1, 2).flatten(2))
-
-    def one_by_one(m, x):
-        m.reset()
-        return torch.cat([m(token) for token in x.split(1, dim=1)], dim=1)
-
-    torch.manual_seed(72)
-    options = {"num_heads": 6, "num_kv_heads": 3, "call": one_by_one}
-    return Decoder(13, 6, 3, 4), some_x(2, 5, 13), options
-
-
-@case(None)
-def output_and_weights():
-    class WithWeights(nn.Module):
-        def __init__(self, d_in, d_out, num_heads):
-            super().__init__()
-            self.num_heads = num_heads
-            self.linear_q, self.linear_k, self.linear_v = (nn.Linear(d_in, d_out) for _ in range(3))
-            self.linear_out = nn.Linear(d_out, d_out)
-
-        def forward(self, x, mask):
-            q, k, v = (
-                f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-                for f in (self.linear_q, self.linear_k, self.linear_v)
-            )
-            scores = (q / math.sqrt(q.size(-1))) @ k.transpose(-2, -1)
-            weights = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min).softmax(dim=-1)
-            return self.linear_out((weights @ v).transpose(1, 2).flatten(2)), weights
-
-    def call(m, x):
-        return m(x, torch.ones(1, 1, x.shape[1], x.shape[1], device=x.device).tril())[0]
-
-    torch.manual_seed(73)
-    return WithWeights(10, 18, 3), some_x(4, 7, 10), {"num_heads": 3, "call": call}
 
 
 @case(None)
@@ -1885,27 +1172,6 @@ def addmm_and_tensordot():
 
 
 @case(None)
-def inner_products_by_mul_and_sum():
-    class Broadcasting(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
-            self.o = nn.Linear(heads * d, heads * d)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, self.d)) for f in (self.q, self.k, self.v))
-            scores = (q[:, :, None] * k[:, None]).sum(-1).div(self.d**0.5)  # (batch, query, key, head)
-            time = torch.arange(x.shape[1], device=x.device)
-            scores = scores.masked_fill((time[:, None] < time)[..., None], -torch.inf)
-            weights = F.softmax(scores, dim=2)
-            return self.o((weights[..., None] * v[:, None]).sum(2).flatten(2))
-
-    torch.manual_seed(79)
-    return Broadcasting(10, 3, 8), some_x(2, 6, 10), {"num_heads": 3}
-
-
-@case(None)
 def heads_stacked_along_the_batch():
     class Tower(nn.Module):
         def __init__(self, features, heads, size):
@@ -1951,26 +1217,6 @@ def list_of_heads_with_values_of_other_width():
 
     torch.manual_seed(81)
     return Heads(11, 4, 3, 6), some_x(2, 7, 11), {"num_heads": 4}
-
-
-@case(None)
-def vision_attention_without_mask():
-    class VisionAttention(nn.Module):
-        def __init__(self, dim, num_heads, head_dim):
-            super().__init__()
-            self.num_heads, self.scale = num_heads, head_dim**-0.5
-            self.qkv, self.proj = nn.Linear(dim, 3 * num_heads * head_dim), nn.Linear(num_heads * head_dim, dim - 3)
-            self.attn_drop, self.proj_drop = nn.Dropout(0.1), nn.Dropout(0.1)
-
-        def forward(self, x):
-            B, N, _ = x.shape
-            q, k, v = self.qkv(x).reshape(B, N, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-            attn = ((q * self.scale) @ k.transpose(-2, -1)).softmax(dim=-1)
-            x = (self.attn_drop(attn) @ v).transpose(1, 2).reshape(B, N, -1)
-            return self.proj_drop(self.proj(x))
-
-    torch.manual_seed(82)
-    return VisionAttention(16, 3, 7), some_x(2, 5, 16), {"causal": False, "num_heads": 3}
 
 
 # The course's own classes
@@ -2026,13 +1272,6 @@ def course_wrapper_with_padding_a_sample():
     return MultiHeadAttentionWrapper(12, 20, 5, causal=False), x, options
 
 
-@case(None)
-def course_single_head():
-    torch.manual_seed(88)
-    m = SingleHeadAttention(8, 5, bias=True, dropout=0.1)
-    return m, some_x(3, 6, 8), {"num_heads": 1, "call": lambda m, x: m(x, return_weights=True)[0]}
-
-
 # Norms of queries and keys
 
 
@@ -2058,12 +1297,6 @@ class OfUnitLength(nn.Module):
 def cosines_times_ten():
     torch.manual_seed(90)
     return OfUnitLength(12, 3, 10.0), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case(None)
-def cosines_as_they_are():
-    torch.manual_seed(91)
-    return OfUnitLength(12, 3, 1.0), some_x(2, 5, 12), {"num_heads": 3}
 
 
 @case(None)

@@ -3,11 +3,10 @@
 import pytest
 
 from course_lib.timing import MEASURED, MachineLimits, Measurement, Results, load_results
+from tests.timing.planted_results import LIMITS, MACHINE, table
 from tools.performance.cases import forms, llama, multi_query, prefill_decode
 from tools.performance.experiment import BACKWARD
 from tools.performance.goals import judge
-
-from .planted_results import LIMITS, MACHINE, table
 
 
 def judged(*tables, limits=(LIMITS,)):

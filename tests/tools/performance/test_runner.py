@@ -7,13 +7,12 @@ import torch
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.timing import Case
+from tests.timing.planted_results import LIMITS
 from tools.performance import runner
 from tools.performance.cases import forms, llama
 from tools.performance.cases.llama import MISSING, build_modules, convert_modules
 from tools.performance.experiment import BACKWARD, Experiment
 from tools.performance.runner import measure
-
-from .planted_results import LIMITS
 
 
 def experiment(*cases, **options):

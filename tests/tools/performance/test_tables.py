@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from course_lib.timing import Goal, Measurement
+from tests.timing.planted_results import LIMITS, MACHINE, table
 from tools.performance.tables import format_goals, format_machine, format_tables
-
-from .planted_results import LIMITS, MACHINE, table
 
 
 def test_the_machine_in_words():
