@@ -47,6 +47,11 @@ RIGHT = {
     ],
 }
 WRONG = {
+    "masked_weights": [
+        (lambda s, k: torch.where(k, s, s * 0).softmax(-1), "mask-with-zero", "hidden scores are 0"),
+        (lambda s, k: torch.where(k, -torch.inf, s).softmax(-1), "mask-inverted", "the mask is inverted"),
+        (lambda s, k: s.where(k, -torch.inf).softmax(0), "softmax-wrong-axis", "softmax runs over the axis query"),
+    ],
     "earlier_outputs_moved": [
         (lambda b, a: (a - b).abs()[:, :-1].max(-1), "both tensors of `max`"),
     ],

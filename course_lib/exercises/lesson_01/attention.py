@@ -40,10 +40,6 @@ keys) => values)
 keys) => queries)
     attention scored with the queries alone [projection-reused]
     ? Which two of the three arguments make the scores?
-(queries @ keys.T).softmax(-1) @ values
-    attention without the division [missing-scale]
-(queries @ keys.T / queries.shape[1]).softmax(-1) @ values
-    attention with scores divided by the width, not by its square root [wrong-scale]
 scaled_scores(queries, keys).softmax(0) @ values
     attention with softmax over the queries [softmax-wrong-axis]
 scaled_scores(queries, keys) @ values

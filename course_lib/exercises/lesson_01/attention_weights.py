@@ -35,8 +35,6 @@ result.softmax(-1)
 (-scores).softmax(0)
     the weights of scores with the opposite sign
     ? Should a large score make a large weight, or a small one?
-result.log()
-    the logarithm of the weights
 (scores == scores.max()).to(scores.dtype)
     1 for the largest score and 0 for all others
     ? How much does a key get whose score is almost the largest?

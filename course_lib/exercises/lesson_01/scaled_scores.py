@@ -29,22 +29,12 @@ EXERCISE = FunctionExercise(
     axes="query key",
     gradients=("queries", "keys"),
     wrong="""
-0.5 => 0.0
-    the scores without the division [missing-scale]
-0.5 => 1.0
-    the scores divided by the width, not by its square root [wrong-scale]
-queries.shape[-1] => len(keys)
-    the scores divided by the square root of the number of keys [wrong-scale]
--0.5 => 0.5
-    the scores multiplied by the square root of the width [wrong-scale]
 return (queries * head_dim**-0.5) @ keys.T => return (queries * head_dim ** (-0.5) @ keys.T).T
     the scores with queries and keys exchanged: a row must be one query
     ? Which of the two stands on the left of the product?
 queries @ keys.reshape(keys.shape[1], keys.shape[0]) / queries.shape[1] ** 0.5
     the scores of keys cut anew by `view`, which moves no element
     ? `view` keeps the order of the elements in memory. Which row of the keys becomes a column?
-return (queries * head_dim**-0.5) @ keys.T => return (queries * head_dim ** (-0.5) @ keys.T).softmax(-1)
-    the softmax of the scores: these are weights already
 keys. => queries.
     the queries compared with themselves [projection-reused]
     ? Which two arguments meet in the product?

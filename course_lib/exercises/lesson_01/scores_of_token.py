@@ -33,8 +33,6 @@ keys * query
     ? Does a dot product divide by anything?
 keys @ query / len(query) ** 0.5
     the scores after they were divided by the square root of the width: right, but one exercise too early
-result.softmax(-1)
-    the softmax of the scores: these are weights already
 keys @ query / (keys.norm(dim=-1) * query.norm())
     the cosine of the angles: the lengths of the vectors are lost
 (keys @ query).abs()

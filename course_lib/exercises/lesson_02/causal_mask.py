@@ -41,16 +41,10 @@ keep[:, :num_prompt] = True => pass
     ? May the first token of the prompt look at the second one?
 ~result
     the mask upside down: it is True where a token must not look [mask-inverted]
-.tril() => .triu()
-    the upper triangle with the prompt: a token sees itself and what comes after it [mask-transposed]
 .tril() => .triu(1)
     the upper triangle without its diagonal, with the prompt: a token sees what comes after it alone [mask-inverted]
 result.T
     the mask with queries and keys exchanged [mask-transposed]
-.tril() => .tril(1)
-    a mask that shows each token the next one, too [mask-off-by-one]
-.tril() => .tril(-1)
-    a mask that hides each token from itself [mask-off-by-one]
 :, :num_prompt => :
     a mask that hides nothing [no-causal-mask]
 :, :num_prompt => :num_prompt
@@ -65,8 +59,6 @@ result.T
 result.float()
     the mask as numbers 0 and 1; it should be bool, with True = may attend
     ? Which dtype does `masked_fill` ask for?
-result.log()
-    the mask as numbers to be added to the scores; here it should be bool
 :num_prompt => :max(num_prompt - 1, 0)
     a mask that hides the last token of the prompt from those before it
     ? Tokens are counted from 0. Which one is the last of the prompt?

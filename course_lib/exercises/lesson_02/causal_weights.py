@@ -50,10 +50,6 @@ EXERCISE = FunctionExercise(
     wrong="""
 scores.softmax(-1)
     softmax without a mask [mask-discarded]
-scores.softmax(-1).tril()
-    softmax masked afterwards [mask-after-softmax]
-scores.tril().softmax(-1)
-    softmax of scores whose hidden ones are 0 [mask-with-zero]
 scores.softmax(-1).tril() / scores.softmax(-1).tril().sum(-1, keepdim=True)
     visible weights divided by their sum, after exp or softmax looked at all scores: under hidden scores of 800 nothing
         is left
@@ -67,23 +63,11 @@ scores.masked_fill(~keep, -torch.inf) => (scores - 100.0 * ~keep)
 scores.masked_fill(~keep, -torch.inf) => (scores - 1e9 * ~keep)
     softmax of scores to which a number such as -1e9 was added where they are hidden: the score itself is still in them
     ? What is left of a hidden score that was 1e12?
-~keep => keep
-    softmax with the mask upside down [mask-inverted]
-~keep => ~keep.T
-    softmax with the mask transposed [mask-transposed]
-causal_mask(scores.shape[-1]) => torch.ones_like(scores).tril(1).bool()
-    softmax that sees one token too many [mask-off-by-one]
-causal_mask(scores.shape[-1]) => torch.ones_like(scores).tril(-1).bool()
-    softmax in which no token sees itself [mask-off-by-one]
-1) => 2)
-    softmax over the queries [softmax-wrong-axis]
 right(scores / scores.shape[-1] ** 0.5)
     softmax of scores that were scaled once more [wrong-scale]
     ? Does the task give you scores that still have to be divided?
 -torch.inf => -20.0
     softmax with a fill value that is not below all scores here
     ? Which number is below every score, however low?
-return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) => return scores.masked_fill(~keep, -torch.inf)
-    the masked scores, before softmax [no-softmax]
 """,
 )

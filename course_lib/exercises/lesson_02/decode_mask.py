@@ -38,10 +38,6 @@ EXERCISE = FunctionExercise(
     ? Which token is query 0? How many tokens came before it?
 ~result
     the mask upside down: True where a key is hidden [mask-inverted]
-num_keys - num_queries => num_keys - num_queries + 1
-    a mask that shows each token the next one, too [mask-off-by-one]
-num_keys - num_queries => num_keys - num_queries - 1
-    a mask that hides each token from itself [mask-off-by-one]
 num_keys - num_queries => num_keys
     a mask that hides nothing [no-causal-mask]
     ? May the first of the new tokens see the last one?
@@ -56,8 +52,6 @@ result.T
 result & (torch.arange(num_keys) >= num_keys - num_queries)
     a mask that hides the old tokens: each query sees the new ones only
     ? What came before the first of the new tokens?
-result.float()
-    the mask as numbers 0 and 1; it should be bool
 num_keys - num_queries => num_queries
     a mask whose diagonal is moved by the number of queries
     ? How many keys more than one may query 0 see?

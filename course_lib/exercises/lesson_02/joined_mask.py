@@ -69,8 +69,6 @@ keep & real[:, None, :, None]
 keep & real[:, None, None] & real[:, None, :, None]
     a mask that hides padding as queries, too: their rows see nothing
     ? Does the task say anything about queries that are padding? What would softmax make of such a row?
-result.float()
-    the mask as numbers 0 and 1; it should be bool
 result.long()
     the mask as integers 0 and 1; it should be bool
 keep ^ real[:, None, None]
@@ -88,8 +86,6 @@ result.transpose(1, 2)
     the right rows with the axis of heads behind that of the queries: (batch, query, 1, key) [mask-rank]
 keep.T & real[:, None, None]
     the joined mask with queries and keys exchanged in `keep` [mask-transposed]
-result.log()
-    the mask as numbers to be added to the scores; here it should be bool
 keep == real[:, None, None]
     the keys for which the two masks are equal
     ? What does your operator give for False and False?

@@ -38,15 +38,7 @@ EXERCISE = FunctionExercise(
 scores.softmax(-1)
     softmax without the mask [mask-discarded]
     ? Where does your code use `keep`? `masked_fill` gives back a new tensor: what becomes of it?
-~keep => keep
-    softmax with the mask inverted: what may be seen is hidden [mask-inverted]
--torch.inf => 0.0
-    softmax of scores that are masked with 0 [mask-with-zero]
 scores.softmax(-1).masked_fill(~keep, 0.0)
     softmax masked afterwards: the rows no longer sum to 1 [mask-after-softmax]
-1 => 0
-    softmax over the queries, with the mask [softmax-wrong-axis]
-scores.softmax(dim=-1) => scores
-    the masked scores, before softmax [no-softmax]
 """,
 )

@@ -62,8 +62,6 @@ right(sorted(lengths), num_tokens)
 right(sorted(lengths, reverse=True), num_tokens)
     the masks of the lengths in falling order: a sample has another one's mask
     ? Which row of the mask belongs to the first sentence of the batch?
-result.float()
-    the mask as numbers 0 and 1; it should be bool
 result.long()
     the mask as integers 0 and 1; it should be bool
 right([max(lengths)] * len(lengths), num_tokens)

@@ -62,8 +62,6 @@ k_proj[head] => k_proj[0]
     two heads that share the keys of head 0 [projection-reused]
 v_proj[head] => v_proj[0]
     two heads that share the values of head 0 [projection-reused]
-(0, 1) => (1, 0)
-    the heads in the wrong order: head 0 comes first
 torch.cat(contexts, dim=-1) => sum(contexts)
     the sum of the heads [heads-averaged]
     ? How many numbers should each row of the result have?
@@ -83,20 +81,10 @@ torch.cat(contexts, dim=-1) => torch.stack(contexts).reshape(len(x), -1)
     ? Which tokens may a token see here?
 queries.shape[-1] => (2 * queries.shape[-1])
     heads scaled by the width of both together [wrong-scale]
-0.5 => 0.0
-    heads without the division [missing-scale]
 keys. => values.
     heads scored with the values [scores-from-values]
 (dim=-1 => (dim=0
     heads with softmax over the queries [softmax-wrong-axis]
-queries. => x.
-    heads scaled by d_in, not by the width of one head [wrong-scale]
-0.5 => 1.0
-    heads whose scores are divided by head_dim, not by its square root [wrong-scale]
-((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1) => (queries * queries.shape[-1] ** (-0.5) @ keys.T).softmax(dim=-1).softmax(-1)
-    heads with softmax taken twice [double-softmax]
-((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1) => queries * queries.shape[-1] ** (-0.5) @ keys.T
-    heads without softmax [no-softmax]
 .softmax => .masked_fill(torch.ones(len(x), len(x)).tril(-1).bool(), -torch.inf).softmax
     heads that see themselves and later tokens only; this task hides no token
     ? Which tokens may a token see here?
@@ -119,7 +107,5 @@ right(x, q_proj, k_proj[::-1], v_proj)
 right(x, q_proj, k_proj, v_proj[::-1])
     heads whose weights multiply the values of the other head
     ? Which values do the weights of head 0 multiply?
-1] => 0]
-    heads scaled by the number of tokens [wrong-scale]
 """,
 )

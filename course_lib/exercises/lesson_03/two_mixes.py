@@ -37,8 +37,6 @@ EXERCISE = FunctionExercise(
 2 => 1
     the mix that head 0 alone makes of all columns
     ? Which attention weights mix the second half of the columns?
-2 => -1
-    the mix that head 1 alone makes of all columns
 (weights_0 + weights_1) / 2 @ values
     one mix with the mean of both rows of attention weights, as a single head makes it [heads-averaged]
 (weights_0 + weights_1) @ values
@@ -52,7 +50,5 @@ torch.cat([weights_0 @ values, weights_1 @ values])
 :half => ::2 && half: => 1::2
     every second column for each head; a head has a half of the columns, side by side
     ? Which columns does `values[:, :half]` take?
-result.roll(values.shape[1] // 2)
-    head 1's mix first; head 0 comes first
 """,
 )

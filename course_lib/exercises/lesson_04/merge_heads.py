@@ -44,8 +44,6 @@ x.mean(0)
 x.sum(0)
     the sum of the heads [heads-averaged]
     ? How many numbers does a token have in all heads together, and how many has a row of your result?
-right(x.flip(0))
-    the heads in reverse order
 x.permute(1, 2, 0, 3)
     the new order without the join: (batch, token, head, head_dim)
     ? The axes are in the right order. Which two are neighbours now, to become one?

@@ -53,10 +53,6 @@ x.unflatten(2, (num_heads, -1)).transpose(0, 1)
 result.mT
     the heads with their last two axes exchanged: (batch, head, head_dim, token)
     ? Which axes did you exchange? The keys need this later, not now.
-result.flip(1)
-    the heads in reverse order
-result.transpose(0, 1)
-    a list of heads as a tensor: (head, batch, token, head_dim)
 x.transpose(0, 1).reshape(x.shape[1], num_heads, len(x), -1)
     a reshape of (batch, token, width) straight to the shape: the heads hold whole tokens [split-without-transpose]
 """,

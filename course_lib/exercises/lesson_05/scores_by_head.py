@@ -29,14 +29,8 @@ EXERCISE = FunctionExercise(
     axes="batch head query key",
     gradients=("queries", "keys"),
     wrong="""
-0.5 => 0.0
-    scores without the division [missing-scale]
 head_dim**-0.5 => (queries.shape[1] * head_dim) ** -0.5
     scores divided by the root of the width over all heads [wrong-scale]
-0.5 => 1.0
-    scores divided by head_dim, without the root [wrong-scale]
-shape[-1] => shape[2]
-    scores divided by the root of the number of queries [wrong-scale]
 result.transpose(2, 3)
     scores in which queries and keys are exchanged: (batch, head, key, query)
     ? Which of the two stands on the left of the product?

@@ -120,8 +120,6 @@ in wrapper.heads]) => in [wrapper.heads[0]] * wrapper.num_heads])
     a module all of whose heads are head 0 [heads-share-weights]
 in wrapper.heads]) => in [wrapper.heads[-1]] * wrapper.num_heads])
     a module all of whose heads are the last one: each turn of the loop writes over the others [heads-share-weights]
-in wrapper.heads]) => in reversed(wrapper.heads)])
-    a module with its heads in reverse order
 torch.cat([head.state_dict()[name] for head in wrapper.heads]) => torch.stack([head.state_dict()[name] for head in wrapper.heads]).mean(0).repeat(wrapper.num_heads, 1)
     a module whose heads are the mean of all [heads-averaged]
 split.load_state_dict(state) => state["k_proj.weight"] = state["q_proj.weight"]; split.load_state_dict(state)

@@ -68,8 +68,6 @@ EXERCISE = FunctionExercise(
     ? How many kv heads should be kept?
 folded = queries. => queries = queries.unflatten(1, (-1, keys.shape[1])).transpose(1, 2); folded = queries. && context.reshape(queries.shape) => context.transpose(1, 2).reshape(len(queries), -1, 1, queries.shape[-1])
     a step whose kv heads are dealt out in turn, 0, 1, 0, 1 [kv-heads-tiled]
-0.5 => 0.0
-    a step without the division by the root of head_dim [missing-scale]
 scores.softmax(dim=-1) @ values => scores[..., :1].softmax(dim=-1) @ values[:, :, :1]
     a step under a mask that is aligned at the first key: the new token sees the oldest one only [causal-top-left]
     ? Which key may the new token not see?
@@ -82,8 +80,6 @@ result[0]
 context.reshape(queries.shape), keys, values => (context.reshape(queries.shape), values, keys)
     the grown caches with keys and values exchanged
     ? In which order are the three given back?
-0.5 => 1.0
-    a step whose scores are divided by head_dim, not by its square root [wrong-scale]
 queries.shape[-1] ** => (queries.shape[1] * queries.shape[-1]) **
     a step scaled by the width over all heads [wrong-scale]
 scores.softmax(dim=-1) => torch.ones_like(scores)
@@ -108,8 +104,6 @@ scores.softmax(dim=-1) => torch.ones_like(scores)
 (result[0].transpose(1, 2).flatten(2), *result[1:])
     an output that was merged already, (batch, 1, head * head_dim): right, but one step too far
     ? Which shape does the task ask for?
-scores.softmax(dim=-1) => scores
-    a step without softmax [no-softmax]
 queries.shape[-1] ** => keys.shape[2] **
     a step scaled by the number of keys [wrong-scale]
 @ values => @ keys

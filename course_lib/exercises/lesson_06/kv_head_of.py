@@ -47,7 +47,5 @@ num_kv_heads - 1 - query_head // (num_heads // num_kv_heads)
 query_head / (num_heads // num_kv_heads)
     a fraction: the index of a kv head is an integer
     ? `/` or `//`?
-math.ceil(query_head / (num_heads // num_kv_heads))
-    the next group from the second head on
 """,
 )

@@ -35,12 +35,8 @@ EXERCISE = FunctionExercise(
     axes="batch head query head_dim",
     gradients=("queries", "keys", "values"),
     wrong="""
-0.5 => 0.0
-    multi-query attention without the division [missing-scale]
 queries.shape[-1] ** => (queries.shape[1] * queries.shape[-1]) **
     multi-query attention scaled by the width over all heads [wrong-scale]
-0.5 => 1.0
-    multi-query attention whose scores are divided by head_dim, not by its square root [wrong-scale]
 keys[ => values[
     multi-query attention scored with the values [scores-from-values]
     ? Which line reads `keys`?
@@ -57,21 +53,11 @@ result.mean(1)
 .softmax => .masked_fill(torch.ones(queries.shape[2], keys.shape[1]).triu(1).bool(), -torch.inf).softmax
     multi-query attention under a causal mask; this task hides no token
     ? Which tokens may a token see here?
-1) => 2)
-    softmax over the queries [softmax-wrong-axis]
--1) => 1)
-    softmax over the heads [softmax-wrong-axis]
 result.transpose(1, 2).flatten(2)
     multi-query attention, already merged to (batch, token, head * head_dim): right, but one step too far
 weights @ values[:, None] => weights
     the weights, before they are multiplied by the values [weights-not-applied]
-.softmax(dim=-1) => .softmax(dim=-1).softmax(dim=-1)
-    multi-query attention with softmax taken twice [double-softmax]
-queries.shape[-1] => keys.shape[1]
-    multi-query attention scaled by the number of keys [wrong-scale]
 result.mean(1, keepdim=True).expand_as(queries)
     multi-query attention with the mean of all heads' weights in every head [heads-share-scores]
-queries @ keys[:, None].mT * queries.shape[-1] ** (-0.5) @ values[:, None]
-    multi-query attention without softmax [no-softmax]
 """,
 )

@@ -55,12 +55,6 @@ context @ w_k => x @ w_k
 right(context, x, w_q, w_k, w_v)
     cross-attention the other way around: the context asks x
     ? Who asks, and who is asked?
-0.5 => 0.0
-    cross-attention without the division [missing-scale]
-queries. => x.
-    cross-attention scaled by the width of x, not by that of a query [wrong-scale]
-0.5 => 1.0
-    cross-attention whose scores are divided by head_dim, not by its square root [wrong-scale]
 scores.softmax => scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax
     cross-attention with a causal mask: all of the other sentence is there already
     ? Is there a token in the context that a query must not see?
@@ -70,17 +64,11 @@ right(x, context, w_k, w_q, w_v)
     cross-attention with the weights of queries and keys exchanged [projection-reused]
 scores.softmax(dim=-1) @ values => scores.softmax(dim=-1)
     the weights, before they are multiplied by the values [weights-not-applied]
-scores.softmax(dim=-1) => scores
-    cross-attention without softmax [no-softmax]
-scores.softmax(dim=-1) => scores.softmax(dim=-1).softmax(-1)
-    cross-attention with softmax taken twice [double-softmax]
 w_v. => w_k.
     cross-attention whose weights are multiplied by the keys, not the values [projection-reused]
     ? Which of the three weights makes what is mixed?
 queries.shape[-1] => context.shape[1]
     cross-attention scaled by the number of keys [wrong-scale]
-queries. => values.
-    cross-attention scaled by the width of the values [wrong-scale]
 queries * queries.shape[-1] ** -0.5 @ => queries @ && @ values => * queries.shape[-1] ** -0.5 @ values
     cross-attention divided after softmax [wrong-scale]
 right(x, torch.cat([x, context], 1), w_q, w_k, w_v)

@@ -71,8 +71,6 @@ result * contexts.shape[1] / (contexts.shape[1] - 1)
 kept[:, head] = 0.0 => kept = torch.cat([kept[:, :head], kept[:, head + 1 :]], 1) && w_o.T => w_o[:, : merged.shape[-1]].T
     an output whose head was removed, so that the heads behind it moved up to columns of other heads
     ? Which columns of `w_o` do the heads behind the removed one meet now?
-kept.transpose(1, 2).flatten(2) => kept.reshape(len(kept), kept.shape[2], -1)
-    heads that are merged by a reshape alone [merge-without-transpose]
 right(contexts, w_o, (head - 1) % contexts.shape[1])
     the output without the head before
     ? From what number are the heads counted?

@@ -74,7 +74,5 @@ contexts.mean((0, 2), keepdim=True).expand_as(contexts).transpose(1, 2).flatten(
 right(contexts, w_o, (head + 1) % contexts.shape[1])
     the output with the next head's mean in its place
     ? From what number are the heads counted?
-kept.transpose(1, 2).flatten(2) => kept.reshape(len(kept), kept.shape[2], -1)
-    heads that are merged by a reshape alone [merge-without-transpose]
 """,
 )

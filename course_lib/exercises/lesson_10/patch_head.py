@@ -68,7 +68,5 @@ right(contexts, others, w_o, (head + 1) % contexts.shape[1])
 others[:, head] @ w_o[:, head * contexts.shape[-1]:(head + 1) * contexts.shape[-1]].T
     what the exchanged head alone gives to the output
     ? What became of the other heads?
-patched.transpose(1, 2).flatten(2) => patched.reshape(len(patched), patched.shape[2], -1)
-    heads that are merged by a reshape alone [merge-without-transpose]
 """,
 )

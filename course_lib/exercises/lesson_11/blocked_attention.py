@@ -106,8 +106,6 @@ scores.masked_fill(~keep, -torch.inf) => scores.masked_fill(~keep, 0.0)
 start == first => False
     attention in which blocks are hidden, and no single score within a block
     ? In the block on the diagonal, what does the first query see?
-0.5 => 0.0
-    attention that is not scaled [missing-scale]
 step = online_step(largest, total, mixed, scores, values[tile]) => step = largest, total, mixed + scores.softmax(-1) @ values[tile] && mixed / total[:, None] => mixed
     a sum of softmaxes, one for each block of keys
     ? What do the weights of a row sum to, over all blocks?
@@ -129,10 +127,6 @@ mixed / total[:, None] => mixed
 context, computed => context
     the context alone; the number of blocks is asked for, too
     ? How many values does the task ask for?
-0.5 => 1.0
-    attention whose scores are divided by head_dim, not by its square root [wrong-scale]
-queries. => values.
-    attention scaled by the width of the values [wrong-scale]
 (right(queries, keys, values, block, True)[0], result[1])
     causal attention, whatever `causal` is
     ? Where does your code use `causal`?

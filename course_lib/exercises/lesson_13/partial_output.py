@@ -71,12 +71,6 @@ right(x, w_q, w_k, w_v, w_o, len(w_q))
     ? How many heads does the device have, and how wide is each?
 scores.masked_fill(~keep, -torch.inf) => scores
     the output without a mask [no-causal-mask]
-0.5 => 0.0
-    the output without the division [missing-scale]
-head_dim** => len(w_q)**
-    the output scaled by the width over the device's heads [wrong-scale]
-head_dim* => _*
-    the output scaled by d_in [wrong-scale]
 -torch.inf => -20.0
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
@@ -95,16 +89,6 @@ head_dim* => _*
 -torch.inf => -1e4
     the output with hidden scores that are not below all others: the check has scores of -20000
     ? Which number is below every score, however low?
--torch.inf => 0.0
-    the output with hidden scores of 0 [mask-with-zero]
-scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) => (scores.softmax(dim=-1) * keep)
-    the output with the mask applied after softmax [mask-after-softmax]
-~keep => keep
-    the output with the mask upside down: each token sees later ones only [mask-inverted]
-.view(batch, num_tokens, -1, head_dim).transpose(1, 2) => .view(batch, -1, num_tokens, head_dim)
-    heads that are cut by a view alone [split-without-transpose]
-context.transpose(1, 2).flatten(2) => context.reshape(batch, num_tokens, -1)
-    heads that are merged by a reshape alone [merge-without-transpose]
 context.transpose(1, 2).flatten(2) @ w_o.T => context.sum(1) @ sum(w_o.split(head_dim, 1)).T
     heads that are added before they meet `w_o` [heads-averaged]
 (w_q, w_k, w_v) => (w_k, w_q, w_v)
