@@ -57,6 +57,7 @@ class Expected(NamedTuple):
         causal: Whether the first token sees itself alone.
         exact_dtype: Whether the result must have the value's own dtype, and not only its kind.
         tolerance: The relative error that may be there.
+        subject: What a sentence about its type begins with.
     """
 
     value: Any
@@ -66,13 +67,14 @@ class Expected(NamedTuple):
     causal: bool = False
     exact_dtype: bool = False
     tolerance: float = TOLERANCE_FLOAT32
+    subject: str = "Your function gives back"
 
 
 def difference(result: Any, expected: Expected) -> Difference | None:
     """Describe how a result differs from what was expected; None if it is right, be it to the precision of float32."""
     value = expected.value
     if result is None:
-        return Difference("Your function gives back None: is a `return` missing?", "returns-none", Kind.NONE)
+        return Difference(f"{expected.subject} None: is a `return` missing?", "returns-none", Kind.NONE)
     if isinstance(value, Tensor):
         return _of_tensors(result, expected)
     if isinstance(value, (tuple, list)):
@@ -85,7 +87,7 @@ def difference(result: Any, expected: Expected) -> Difference | None:
         result = result.item()
     if not isinstance(result, (bool, int, float)):
         right = "True or False" if isinstance(value, bool) else f"a number such as {value:.6g}"
-        return Difference(f"Your function gives back {_kind(result)}; it should be {right}.", kind=_type_of(result))
+        return Difference(f"{expected.subject} {_kind(result)}; it should be {right}.", kind=_type_of(result))
     if isinstance(result, int) and abs(result) > LARGEST:
         return Difference("Your result is an integer of more than 300 digits.", kind=Kind.NUMBER)
     if isinstance(value, int) and isinstance(result, float) and result == value:
@@ -102,10 +104,10 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     if isinstance(result, Tensor) and result.ndim == 1 and all(isinstance(part, int) for part in value):
         result = result.tolist()
     if isinstance(result, (Tensor, str)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
-        said = f"Your function gives back {_kind(result)}; it should be {counted(len(value), 'value')}."
+        said = f"{expected.subject} {_kind(result)}; it should be {counted(len(value), 'value')}."
         return Difference(said, kind=_type_of(result))
     if len(result) != len(value):
-        said = f"Your function gives back {counted(len(result), 'value')}; it should be {len(value)}"
+        said = f"{expected.subject} {counted(len(result), 'value')}; it should be {len(value)}"
         return Difference(f"{said}{_counted(result, value)}.", kind=Kind.COUNT)
     if all(isinstance(part, (int, str)) for part in value):
         same = list(map(str, result)) == list(map(str, value))
@@ -115,12 +117,11 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     names = expected.axes.split()
     roundings = expected.rounding if isinstance(expected.rounding, tuple) else (expected.rounding,) * len(value)
     for index, (own, right, rounding) in enumerate(zip(result, value, roundings, strict=True)):
-        if found := difference(own, expected._replace(value=right, rounding=rounding, axes="")):
+        if found := difference(own, expected._replace(value=right, rounding=rounding, axes="", subject="It is")):
             part = f"`{names[index]}`" if names else f"number {index} of what you give back"
             if own is None:
                 return Difference(f"Of the parts, {part} is None.", kind=Kind.NONE_PART)
-            sentence = found.sentence.replace("Your function gives back", "It is")
-            return Difference(f"Of the parts, {part} is off. {sentence}", found.mistake, found.kind)
+            return Difference(f"Of the parts, {part} is off. {found.sentence}", found.mistake, found.kind)
     return None
 
 
@@ -145,7 +146,7 @@ def _equal_numbers(result: Any, value: Any) -> bool:
 def _of_tensors(result: Any, expected: Expected) -> Difference | None:
     value = expected.value
     if not isinstance(result, Tensor):
-        return Difference(f"Your function gives back {_kind(result)}; it should be a tensor.", kind=_type_of(result))
+        return Difference(f"{expected.subject} {_kind(result)}; it should be a tensor.", kind=_type_of(result))
     result = result.detach().cpu()
     if value.ndim == 0 and result.numel() == 1:
         result = result.reshape(())

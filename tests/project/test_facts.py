@@ -7,7 +7,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCES = {"title", "evidence", "message", "sentence", "said", "hint", "question", "remarks", "checked"}
-LOOKING = {"startswith", "endswith", "split", "partition", "rpartition", "find", "index", "count", "removesuffix"}
+LOOKING = {"startswith", "endswith", "split", "partition", "rpartition", "find", "index", "count"}
+LOOKING |= {"removesuffix", "replace"}
 COMPARING = (ast.In, ast.NotIn, ast.Eq, ast.NotEq)
 SEARCHING = {"search", "match", "fullmatch", "findall", "finditer"}
 # Where a text is only set: its last sign, its width, or whether it stands there already.
@@ -66,6 +67,7 @@ def test_each_exception_is_needed():
         "ok = not self.title.startswith(('It could', 'It was'))",
         "found = re.search(r'multiplied by (.*)', finding['evidence'])",
         "if finding['evidence'] != one.evidence: pass",
+        "said = found.sentence.replace('Your function', 'Your module')",
     ],
 )
 def test_a_sentence_that_decides_is_seen(code):

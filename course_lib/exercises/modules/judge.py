@@ -38,7 +38,7 @@ from .verdicts import (
     wrong_in_training,
 )
 
-AXES = "batch token d_out"
+AXES, SUBJECT = "batch token d_out", "Your module gives back"
 MODULE_ROUNDING = 1e-3  # in float32
 IN_FLOAT32 = "Which of your tensors is float64, whatever came in?"
 
@@ -151,7 +151,7 @@ class ModuleJudge:
         result = module.run(run.weights, (run.x,), elsewhere="float32", **options).result
         with torch.no_grad():
             right = next(iter(layouts.outputs(run.weights, run.x, self.fitting).values())).float()
-        expected = Expected(right, MODULE_ROUNDING, AXES, self.axes, exact_dtype=True)
+        expected = Expected(right, MODULE_ROUNDING, AXES, self.axes, exact_dtype=True, subject=SUBJECT)
         if found := difference(result, expected):
             return not_passed(found.sentence, found.mistake, evidence=self._right_so_far(), hint=IN_FLOAT32)
         if self.exercise.any_device:
@@ -188,7 +188,7 @@ class ModuleJudge:
             outputs = layouts.outputs(run.weights, run.x, self.fitting)
         likeliest = next(iter(outputs.values()), run.x.new_zeros(sizes.batch, sizes.num_tokens, layouts.sizes.d_out))
         causal = self.exercise.causal
-        expected = Expected(likeliest, axes=AXES, sizes=self.axes, causal=causal, exact_dtype=True)
+        expected = Expected(likeliest, axes=AXES, sizes=self.axes, causal=causal, exact_dtype=True, subject=SUBJECT)
         found = difference(ran.result, expected)
         if not isinstance(ran.result, Tensor) or (found and found.kind in (Kind.SHAPE, Kind.DTYPE)):
             return of_other_kind(ran.result, found, expected, self._right_so_far())

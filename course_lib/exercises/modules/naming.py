@@ -64,7 +64,7 @@ class WrongRun:
     def verdict(self) -> Verdict:
         """Name the mistake if it is known, and say how the result differs."""
         odd = {name: self.layouts.shapes[name] for name in self.layouts.odd}
-        own = (listed(odd).replace("Its parameters", "Its own parameters"),) if odd else ()
+        own = (listed(odd, "Its own parameters"),) if odd else ()
         measured = (self.found.sentence, *self.about, *own)
         if (wrong := self._known_class()) is not None:
             return not_passed(f"Your result equals {wrong.equals}.", wrong.mistake, evidence=measured, hint=wrong.hint)

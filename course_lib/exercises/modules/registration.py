@@ -127,10 +127,10 @@ def only_layer_in_front(layouts: CandidateLayouts, elements: int) -> Problem | N
     )
 
 
-def listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
+def listed(shapes: Mapping[str, tuple[int, ...]], subject: str = "Its parameters") -> str:
     """Return one sentence that lists the first parameters with their shapes."""
     names = ", ".join(f"{name[:60]} {tuple(shape)}" for name, shape in list(shapes.items())[:12])
-    return f"Its parameters: {names or 'none'}{', ...' if len(shapes) > 12 else ''}."
+    return f"{subject}: {names or 'none'}{', ...' if len(shapes) > 12 else ''}."
 
 
 def dtype_note(dtypes: Mapping[str, str]) -> str:

@@ -90,7 +90,7 @@ def of_other_kind(result: Any, found: Difference | None, expected: Expected, abo
     related = relation(result, expected)
     seen, hint = related or ("", "What does the last line of `forward` give back, and in which shape?")
     evidence = (*filter(None, [seen]), *about)
-    return not_passed(sentence.replace("Your function", "Your module"), evidence=evidence, hint=hint)
+    return not_passed(sentence, evidence=evidence, hint=hint)
 
 
 def unreadable(exercise: ModuleTask, answer: Answer, layouts: CandidateLayouts | None) -> Verdict:
