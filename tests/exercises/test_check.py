@@ -216,7 +216,7 @@ def test_progress_counts_what_was_checked(kernel):
 def test_the_exercises_cover_the_lessons():
     assert len(EXERCISES) >= 20
     assert {exercise.lesson for exercise in EXERCISES.values()} == {
-        path.name[7:] for path in Path(exercises.__file__).parent.glob("lesson_??")
+        path.name[7:] for path in Path(exercises.__file__).parent.glob("lesson_??") if path.name != "lesson_00"
     }
     for name, exercise in EXERCISES.items():
         assert exercise.name == name and 1 <= exercise.difficulty <= 5 and 1 <= exercise.minutes <= 20
