@@ -1,0 +1,10 @@
+"""The words that a story chooses from."""
+
+GIRLS = ("Anna", "Ella", "Ida", "Lucy", "Mila", "Nora", "Rose", "Ruth")
+BOYS = ("Ben", "Finn", "Hugo", "Leo", "Max", "Otto", "Sam", "Tom")
+NAMES = GIRLS + BOYS
+ANIMALS = ("bear", "cat", "crow", "dog", "fox", "frog", "goose", "hare", "hen", "mouse", "otter", "owl", "pig", "wolf")
+THINGS = ("apple", "ball", "bell", "boat", "book", "cake", "cup", "drum", "hat", "key", "kite", "lamp", "map", "scarf")
+COLOURS = ("black", "blue", "brown", "green", "red", "white", "yellow")
+LANDMARKS = ("barn", "bridge", "cave", "garden", "gate", "hill", "mill", "pond", "river", "tree", "well", "wood")
+FEELINGS = ("afraid", "angry", "cold", "hungry", "lonely", "sad", "sleepy", "tired")
