@@ -23,7 +23,7 @@ from .mutants import Mutant, mutants, pairs
 UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 STOPS = (*UNDEFINED, NameError, AttributeError)
 FRESH = 1009  # the seed of calls on which an explanation must hold, too
-PAIRED = 45  # slips of which any two are tried together
+PAIRED = 60  # slips of which any two are tried together
 SEVERAL = 3  # explanations that may fit a wrong result: more of them are chance
 
 Extract = Callable[[Any, Case], Any]
@@ -87,12 +87,12 @@ class Explanations:
     @cached_property
     def pairs(self) -> tuple[Mutant, ...]:
         """The solution with two slips, of the likeliest that differ from it and from each other."""
-        distinct: dict[str, Mutant] = {}
+        distinct: dict[Any, Mutant] = {}
         for mutant in (Mutant("", self.solution), *self.mutants):
             with contextlib.suppress(*STOPS), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 results = [self.extract(mutant.code(*built(case.arguments)), case) for case in self.cases]
-                distinct.setdefault(repr(results), mutant)
+                distinct.setdefault(_rounded(results), mutant)
         return tuple(pairs(self.solution, [*distinct.values()][1 : 1 + PAIRED]))
 
     def find(
@@ -120,6 +120,13 @@ class Explanations:
                 found = [one for one in found if gives(one.code, fresh, again, self.extract)]
                 return found[0] if 0 < len({one.words for one in found}) <= SEVERAL else None
         return None
+
+
+def _rounded(results: Sequence[Any]) -> Any:
+    """Results as a key: to four decimals, with the shapes of tensors."""
+    tensors = [tensor.detach() for one in results for tensor in tensors_in(one)]
+    numbers = [] if tensors else results
+    return repr(numbers), *((tuple(one.shape), one.double().round(decimals=4).numpy().tobytes()) for one in tensors)
 
 
 def _are_all_alike(results: Sequence[Any]) -> bool:

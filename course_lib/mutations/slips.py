@@ -56,11 +56,13 @@ def slips(watched: Watched, result: Any, axes: Sequence[str]) -> Iterator[Slip]:
     loops = [node for node in ast.walk(watched.definition) if isinstance(node, ast.While)]  # might not end any more
     left_out = {id(node) for loop in loops for node in ast.walk(loop)}
     nodes = [node for statement in watched.definition.body for node in walk(statement) if id(node) not in left_out]
-    for operator in (found.forms, found.roots, found.axes, found.joins, found.signs, found.statements):
+    for operator in (found.forms, found.roots, found.axes):
+        yield from (slip for node in nodes for slip in operator(node))
+    yield from found.of_result(result, axes)
+    for operator in (found.joins, found.signs, found.statements):
         yield from (slip for node in nodes for slip in operator(node))
     yield from found.of_arguments()
     yield from (slip for node in nodes for slip in found.conditions(node))
-    yield from found.of_result(result, axes)
     for operator in (found.indices, found.loops, found.orders):
         yield from (slip for node in nodes for slip in operator(node))
     yield from found.along_arguments()
