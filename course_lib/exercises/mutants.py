@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from course_lib.mutations import Edit, Slip, Source, Watched, run_source, slips
+from course_lib.mutations import Edit, Source, Watched, run_source, slips
 
 from .axes import axis_names, unique_names
 from .copies import built
@@ -60,9 +59,13 @@ def mutants(
             (result, shapes.get(tuple(result.shape), ()) if isinstance(result, Tensor) else ()) if own else (None, ())
         )
         for slip in slips(one, *shown):
-            if (code := _edited(solution, one, slip)) is not None:
-                words = slip.words if own else f"in `{one.function.__name__}`, {slip.words}"
-                yield Mutant(words, code, slip.mistake, (one.source, slip.edits) if own else None)
+            if (code := _edited(one.function, one.source, slip.edits)) is None:
+                continue
+            if own:
+                yield Mutant(slip.words, code, slip.mistake, (one.source, slip.edits))
+            else:
+                words = f"in `{one.function.__name__}`, {slip.words}"
+                yield Mutant(words, _calling(solution, code), slip.mistake)
 
 
 def pairs(solution: FunctionType, found: Sequence[Mutant]) -> Iterator[Mutant]:
@@ -70,12 +73,8 @@ def pairs(solution: FunctionType, found: Sequence[Mutant]) -> Iterator[Mutant]:
     for first, second in itertools.combinations(found, 2):
         if first.source and second.source:
             source, edits = first.source[0], (*first.source[1], *second.source[1])
-            ordered = sorted(edits)
-            if any(one.end > other.start for one, other in itertools.pairwise(ordered)):
-                continue
-            names = dict(solution.__globals__)
-            with contextlib.suppress(SyntaxError, ValueError):
-                code = run_source(source.edited(edits), "<slip>", names)[solution.__name__]
+            disjoint = all(one.end <= other.start for one, other in itertools.pairwise(sorted(edits)))
+            if disjoint and (code := _edited(solution, source, edits)) is not None:
                 yield Mutant(f"{first.words}, and {second.words}", code)
 
 
@@ -97,13 +96,15 @@ def _names(
     return {size: name for size, name in sizes.items() if " or " not in name}, shapes
 
 
-def _edited(solution: FunctionType, watched: Watched, slip: Slip) -> Callable[..., Any] | None:
-    """Return the solution after a slip in it or in a function that it calls; None if that is no code."""
-    name = watched.function.__name__
-    try:
-        code = run_source(watched.source.edited(slip.edits), "<slip>", dict(watched.function.__globals__))[name]
+def _edited(function: FunctionType, source: Source, edits: Sequence[Edit]) -> FunctionType | None:
+    """Return a function after edits of its source; None if that is no code."""
+    try:  # all under one name: `built` keeps the lines of each, and these are thousands
+        return run_source(source.edited(edits), "<slip>", dict(function.__globals__))[function.__name__]
     except (SyntaxError, ValueError):
         return None
-    if watched.function is solution:
-        return code
-    return FunctionType(solution.__code__, {**solution.__globals__, name: code}, name, solution.__defaults__)
+
+
+def _calling(solution: FunctionType, other: FunctionType) -> FunctionType:
+    """Return the solution, calling another function of the same name as one that it calls."""
+    names = {**solution.__globals__, other.__name__: other}
+    return FunctionType(solution.__code__, names, solution.__name__, solution.__defaults__)
