@@ -38,7 +38,7 @@ def facts_kept(text: str) -> dict[str, bool]:
             end = SENTENCE_END.search(text, start)
             is_language, start = False, end.end() if end else len(text)
             continue
-        reading, start = min(readings, key=lambda one: (sum(_differs(*fact, facts) for fact in one[0]), -one[1]))
+        reading, start = min(readings, key=lambda one: _disagreement(one[0], facts))
         for name, word in reading:
             kind = KIND_OF[name]
             lost |= {kind} if _differs(name, word, facts) else set()
@@ -74,6 +74,11 @@ def _readings(text: str, start: int) -> Iterator[tuple[Reading, int]]:
             yield tuple(zip(names, map(str.lower, match.groups()), strict=True)), match.end()
 
 
+def _disagreement(reading: Reading, facts: Mapping[str, str]) -> tuple[int, int]:
+    """How much of a reading differs from what the text said before, and how much it says for the first time."""
+    return sum(_differs(*fact, facts) for fact in reading), sum(name not in facts for name, _ in reading)
+
+
 def _differs(name: str, word: str, facts: Mapping[str, str]) -> bool:
     """Whether a fact is another one than the text said before."""
     if KIND_OF[name] == "pronoun":
@@ -82,7 +87,7 @@ def _differs(name: str, word: str, facts: Mapping[str, str]) -> bool:
         return person is not None and word != PRONOUNS[form][person.capitalize() not in GIRLS]
     if name in facts:
         return facts[name] != word
-    if name in ("giver", "owner"):
+    if name in ("first", "second"):
         people = facts.get("hero"), facts.get("friend")
-        return word not in people or word in (facts.get("giver"), facts.get("owner"))
+        return word not in people or word in (facts.get("first"), facts.get("second"))
     return any(KIND_OF[known] == KIND_OF[name] and said == word for known, said in facts.items())

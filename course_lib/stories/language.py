@@ -14,7 +14,7 @@ SLOT = re.compile(r"\{([^}]*)\}")
 TOKEN = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
 KINDS: Mapping[str, tuple[str, ...]] = {
     "name": ("hero", "friend"),
-    "owner": ("giver", "owner"),
+    "order": ("first", "second"),
     "animal": ("animal", "other animal"),
     "thing": ("thing", "other thing"),
     "colour": ("colour", "other colour"),
@@ -24,7 +24,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("hero", "friend", "giver", "owner"), NAMES),
+    **dict.fromkeys(("hero", "friend", "first", "second"), NAMES),
     **dict.fromkeys(KINDS["animal"], ANIMALS),
     **dict.fromkeys(KINDS["thing"], THINGS),
     **dict.fromkeys(KINDS["colour"], COLOURS),
@@ -130,9 +130,9 @@ def _facts(rng: random.Random) -> dict[str, str]:
     """Draw who and what a story is about; no word stands for two facts of a kind."""
     facts: dict[str, str] = {}
     for kind, names in KINDS.items():
-        if kind not in ("owner", "pronoun"):
+        if kind not in ("order", "pronoun"):
             facts |= dict(zip(names, rng.sample(CHOICES[names[0]], len(names)), strict=True))
-    facts["giver"], facts["owner"] = rng.sample([facts["hero"], facts["friend"]], 2)
+    facts["first"], facts["second"] = rng.sample([facts["hero"], facts["friend"]], 2)
     return facts
 
 

@@ -2,7 +2,7 @@
 
 Words in braces are facts. `{hero}` and `{friend}` are names; `{animal}` is the hero's kind, `{other animal}` the
 friend's; `{a thing}` has its article. `{she}`, `{her}` and `{hers}` stand for the hero, `{other she}` for the friend.
-`{giver}` and `{owner}` are the same two names, in an order that the story sets. An empty sentence leaves a beat out.
+`{first}` and `{second}` are the same two names, in an order that the story sets. An empty sentence leaves a beat out.
 """
 
 BEGIN = (
@@ -12,10 +12,11 @@ BEGIN = (
     "In a green valley lived {an animal} named {hero}.",
 )
 LIVED = (
-    "{hero} lived near the {place}.",
-    "{She} had a little house by the {place}.",
+    "{hero} lived by the {place}.",
+    "{She} had a little house near the {place}.",
     "Every morning {she} walked to the {place}.",
     "From {hers} window {she} could see the {place}.",
+    "",
 )
 OWNED = (
     "{She} had {a colour} {thing}.",
@@ -32,6 +33,7 @@ MEET = (
 FRIEND = (
     "The {other animal} was named {friend}.",
     '"I am {friend}," said the {other animal}.',
+    '"Hello, {hero}! My name is {friend}," said the {other animal}.',
 )
 FELT = (
     "So {hero} was very {feeling}.",
@@ -40,8 +42,14 @@ FELT = (
 )
 ASK = (
     '"Why are you so {feeling}, {hero}?" asked {friend}.',
-    '"What is it?" asked {friend}.',
+    '"What is it, {hero}?" asked the {other animal}.',
     '"You look {feeling}," said {friend}.',
+)
+COMFORT = (
+    '"Do not be {feeling}, {hero}," said the {other animal}.',
+    '"No one is {feeling} for long," said {friend}.',
+    "The {feeling} {animal} looked at {friend} and nodded.",
+    "",
 )
 SMILE = (
     "And {hero} was not {feeling} any more.",
@@ -53,6 +61,7 @@ FRIENDS = (
     "The {animal} and the {other animal} walked home together.",
     "And {hero} and {friend} sat by the {place} until the stars came out.",
     "That was the best day of all for the {animal} and the {other animal}.",
+    "",
 )
 GONE = (
     "One day the {thing} was gone.",
@@ -64,7 +73,7 @@ TELL = (
     '"I have lost my {colour} {thing}," said {hero}.',
 )
 FOUND = (
-    "{friend} looked behind the {other place}, and there was the {colour} {thing}.",
+    "{friend} went to the {other place}, and there was the {colour} {thing}.",
     "So {hero} and {friend} went to the {other place} and found the {thing}.",
     'Then {friend} said, "I saw {a colour} {thing} by the {other place}!"',
 )
@@ -76,40 +85,43 @@ THANK = (
 OTHER_OWNED = (
     "{friend} had {an other colour} {other thing}.",
     "In {other hers} bag was {an other colour} {other thing}.",
+    "{Other she} was carrying {an other colour} {other thing}.",
 )
 SHOW = (
     '"I like your {other colour} {other thing}," said {hero}.',
     '"What a fine {colour} {thing} you have!" said {friend}.',
     "They played with the {colour} {thing} and the {other colour} {other thing} all day.",
 )
-RAIN = (
-    "In the evening it began to rain, and they ran to the {other place}.",
-    "Then they were tired and lay down under the {other place}.",
-    "At noon they swam in the {other place}.",
+REST = (
+    "In the evening they rested by the {place}.",
+    "When they were tired, they lay down by the {place}.",
+    "",
 )
 PACK = (
     "{hero} took the {colour} {thing} home, and {friend} took the {other colour} {other thing}.",
     "Then {hero} put the {thing} away, and {friend} put the {other thing} away.",
     '"Do not forget your {colour} {thing}," said {friend}.',
+    "",
 )
 GIVE = (
-    "One day {giver} gave {owner} the {thing}.",
-    "In winter {giver} brought the {thing} to {owner}.",
-    '"This {thing} is for you, {owner}," said {giver}.',
+    "One day {first} gave {second} the {thing}.",
+    "In winter {first} brought the {thing} to {second}.",
+    '"This {thing} is for you, {second}," said {first}.',
 )
 GIVEN = (
-    '"Thank you, {giver}!" said {owner}.',
-    "{owner} jumped for joy and thanked {giver}.",
-    "So now it was {owner} who had the {thing}.",
+    '"Thank you, {first}!" said {second}.',
+    "{second} jumped for joy and thanked {first}.",
+    "So now it was {second} who had the {thing}.",
 )
 KEEP = (
-    "And {owner} kept the {colour} {thing} for ever.",
-    "Every night {owner} put the {thing} beside the bed.",
-    "When {giver} came to visit, {owner} showed {giver} the {colour} {thing}.",
+    "And {second} kept the {colour} {thing} for ever.",
+    "Every night {second} put the {thing} beside the bed.",
+    "When {first} came to visit, {second} showed {first} the {colour} {thing}.",
+    "",
 )
 PUT = (
-    "{She} kept the {thing} under the {other place}.",
-    "{hero} hid the {thing} behind the {other place}.",
+    "{She} kept the {thing} by the {other place}.",
+    "{hero} hid the {thing} near the {other place}.",
     "At night {she} left the {thing} by the {other place}.",
 )
 MOVE = (
@@ -119,13 +131,13 @@ MOVE = (
 )
 SEEK = (
     "{hero} looked for it by the {other place}, but it was not there.",
-    "In the morning the {other place} was empty.",
+    "In the morning there was nothing by the {other place}.",
     "",
 )
 SEEN = (
     '"Look by the {new place}!" said {friend}.',
-    "At last {she} found the {colour} {thing} at the {new place}.",
-    "There it was at the {new place}, as {colour} as ever.",
+    "At last {she} found the {colour} {thing} by the {new place}.",
+    "There it was by the {new place}, as {colour} as ever.",
 )
 NEED = (
     "One day {she} was {feeling}.",
@@ -135,17 +147,32 @@ NEED = (
 HELP = (
     '"Come with me to the {other place}," said {friend}.',
     "{friend} took {her} to the {other place}.",
-    'So {friend} made a fire at the {other place} and said, "Sit down, {hero}."',
+    'So {friend} made a fire by the {other place} and said, "Sit down, {hero}."',
 )
 SHARE = (
     "There they ate an apple cake and told each other stories.",
     "They sang the old song of the valley, first {hero} and then {friend}.",
     "The {other animal} sang, and the {animal} hummed along.",
 )
-COMFORT = (
-    '"Do not be {feeling}, {hero}," said the {other animal}.',
-    '"No one is {feeling} for long," said {friend}.',
-    "The {feeling} {animal} looked at {friend} and nodded.",
+RACE = (
+    '"Let us run to the {other place}," said {friend} to {hero}.',
+    '"Who is the first at the {other place}?" asked {hero}.',
+    "{hero} and {friend} raced each other to the {other place}.",
+)
+WIN = (
+    "{first} ran fast, but {second} stopped to smell the flowers.",
+    "{first} was there long before {second}.",
+    "{first} jumped over a log, and {second} fell over it.",
+)
+PRIZE = (
+    '"You won, {first}!" said {second}.',
+    "{second} came last and laughed.",
+    '"Next time I will win," said {second}.',
+)
+DANCE = (
+    "They danced by the {place} until the moon was high.",
+    "{hero} and {friend} sat by the {place} and counted the stars.",
+    'In the evening {friend} said, "Sleep well, {hero}," and went home.',
 )
 WHO_WAS_HERO = ("Who was {hero}? {She} was {an animal}.", "What was the name of the {animal}? It was {hero}.", "")
 WHO_WAS_FRIEND = (
@@ -153,39 +180,54 @@ WHO_WAS_FRIEND = (
     "What was the name of the {other animal}? It was {friend}.",
     "",
 )
-WHERE_LIVED = ("Where did {hero} live? Near the {place}.", "")
-WHERE_THING = ("Where was the {thing}? At the {other place}.", "")
+WHERE_LIVED = ("Where did {hero} live? By the {place}.", "", "")
+WHERE_THING = ("Where was the {thing}? By the {other place}.", "")
 WHERE_NOW = (
-    "Where was the {thing} at first? At the {other place}. And in the end? At the {new place}.",
-    "Where was the {thing} in the end? At the {new place}.",
+    "Where was the {thing} at first? By the {other place}. And in the end? By the {new place}.",
+    "Where was the {thing} in the end? By the {new place}.",
 )
-WHO_OWNED = ("Who had the {thing} in the end? It was {owner}.", "Who gave it away? It was {giver}.")
-WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "")
+WHERE_RUN = ("Where did they run? To the {other place}.", "")
+WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who gave the {thing} away? It was {first}.")
+WHO_WON = ("Who won? It was {first}.", "Who came last? It was {second}.")
+WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "", "")
+THING_COLOUR = ("What colour was the {thing}? It was {colour}.", "And the {thing}? Its colour was {colour}.")
 OTHER_COLOUR = (
-    "And what colour was the {other thing}? It was {other colour}.",
+    "What colour was the {other thing}? It was {other colour}.",
     "Whose was the {other thing}? It belonged to {friend}. And the {thing}? To {hero}.",
 )
 WHO_FELT = ("Who was {feeling}? It was {hero} the {animal}.", "How did {hero} feel? {She} was {feeling}.")
 
 PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "lost": (
-        *(BEGIN, LIVED, OWNED, GONE, FELT, MEET, FRIEND, ASK, TELL, COMFORT, FOUND, THANK, SMILE, FRIENDS),
-        *(WHO_WAS_FRIEND, WHERE_LIVED, WHERE_THING, WHAT_COLOUR),
+        *(BEGIN, LIVED, OWNED, GONE, FELT, MEET, FRIEND, ASK, TELL, FOUND, THANK, SMILE, FRIENDS),
+        *(WHO_WAS_FRIEND, WHERE_THING, WHAT_COLOUR),
     ),
     "two things": (
-        *(BEGIN, LIVED, OWNED, MEET, FRIEND, OTHER_OWNED, SHOW, RAIN, PACK, FRIENDS),
-        *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_LIVED, WHAT_COLOUR, OTHER_COLOUR),
+        *(BEGIN, LIVED, OWNED, MEET, FRIEND, OTHER_OWNED, SHOW, REST, PACK, FRIENDS),
+        *(WHO_WAS_HERO, OTHER_COLOUR, THING_COLOUR),
     ),
     "gift": (
         *(BEGIN, LIVED, OWNED, MEET, FRIEND, GIVE, GIVEN, KEEP, FRIENDS),
-        *(WHO_WAS_HERO, WHERE_LIVED, WHAT_COLOUR, WHO_OWNED),
+        *(WHERE_LIVED, WHAT_COLOUR, WHO_HAD),
     ),
     "moved": (
         *(BEGIN, LIVED, OWNED, MEET, FRIEND, PUT, MOVE, SEEK, SEEN, FRIENDS),
-        *(WHERE_LIVED, WHERE_NOW, WHAT_COLOUR),
+        *(WHAT_COLOUR, WHERE_NOW),
     ),
     "help": (
         *(BEGIN, LIVED, NEED, MEET, FRIEND, ASK, COMFORT, HELP, SHARE, SMILE, FRIENDS),
         *(WHO_WAS_HERO, WHERE_LIVED, WHO_FELT),
+    ),
+    "race": (
+        *(BEGIN, MEET, FRIEND, RACE, WIN, PRIZE, FRIENDS),
+        *(WHO_WAS_FRIEND, WHERE_RUN, WHO_WON),
+    ),
+    "song": (
+        *(BEGIN, LIVED, MEET, FRIEND, SHARE, DANCE),
+        *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_LIVED),
+    ),
+    "one alone": (
+        *(BEGIN, LIVED, OWNED, NEED, GONE, SMILE),
+        *(WHO_WAS_HERO, WHERE_LIVED, WHAT_COLOUR, WHO_FELT),
     ),
 }

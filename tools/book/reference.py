@@ -23,6 +23,7 @@ PARTS = {
     "scan": "All paths of a model",
     "testing": "The doctor in a test",
     "exercises": "Exercises",
+    "stories": "Little stories",
     "distributed": "Many devices",
     "timing": "Time and memory",
 }
