@@ -168,3 +168,20 @@ def _written(templates: Sequence[str], facts: Mapping[str, str]) -> Story:
             position += len(words(text))
     found = (Fact(KIND_OF[name], *said, tuple(repeats.get(name, ()))) for name, said in set_by.items())
     return Story(" ".join(sentences), tuple(found))
+
+
+def _vocabulary() -> tuple[str, ...]:
+    """Every word that a story may have, sorted."""
+    found = {"a", "an"}
+    for template in {template for beats in PLOTS.values() for beat in beats for template in beat}:
+        for index, part in enumerate(SLOT.split(template)):
+            if index % 2 == 0:
+                found |= {*words(part)}
+                continue
+            name, _, capital = parse_slot(part)
+            choices = CHOICES.get(name) or PRONOUNS[name.rpartition(" ")[2]]
+            found |= {word.capitalize() if capital else word for word in choices}
+    return tuple(sorted(found))
+
+
+VOCABULARY = _vocabulary()

@@ -16,7 +16,6 @@ LIVED = (
     "{She} had a little house near the {place}.",
     "Every morning {she} walked to the {place}.",
     "From {hers} window {she} could see the {place}.",
-    "",
 )
 OWNED = (
     "{She} had {a colour} {thing}.",
@@ -42,44 +41,41 @@ FELT = (
 )
 ASK = (
     '"Why are you so {feeling}, {hero}?" asked {friend}.',
-    '"What is it, {hero}?" asked the {other animal}.',
+    '"What makes you so {feeling}?" asked the {other animal}.',
     '"You look {feeling}," said {friend}.',
 )
 COMFORT = (
     '"Do not be {feeling}, {hero}," said the {other animal}.',
     '"No one is {feeling} for long," said {friend}.',
     "The {feeling} {animal} looked at {friend} and nodded.",
-    "",
 )
 SMILE = (
     "And {hero} was not {feeling} any more.",
-    "Now {hero} could laugh again.",
-    "",
+    "Now {hero} could laugh again, and was not {feeling} at all.",
 )
 FRIENDS = (
     "From that day on {hero} and {friend} were friends.",
-    "The {animal} and the {other animal} walked home together.",
+    "The {animal} and the {other animal} walked home to the {place}.",
     "And {hero} and {friend} sat by the {place} until the stars came out.",
     "That was the best day of all for the {animal} and the {other animal}.",
-    "",
 )
 GONE = (
-    "One day the {thing} was gone.",
+    "One day the {colour} {thing} was gone.",
     "One morning {she} could not find {hers} {thing}.",
-    "But one night the wind took the {thing} away.",
+    "But one night the wind took the {colour} {thing} away.",
 )
 TELL = (
-    '"My {thing} is gone," said {hero}.',
+    '"My {colour} {thing} is gone," said {hero}.',
     '"I have lost my {colour} {thing}," said {hero}.',
 )
 FOUND = (
     "{friend} went to the {other place}, and there was the {colour} {thing}.",
-    "So {hero} and {friend} went to the {other place} and found the {thing}.",
+    "So {hero} and {friend} went to the {other place} and found the {colour} {thing}.",
     'Then {friend} said, "I saw {a colour} {thing} by the {other place}!"',
 )
 THANK = (
     '"Thank you, dear {friend}!" cried {hero}.',
-    "{hero} took the {thing} and thanked the {other animal}.",
+    "By the {other place} {hero} took the {colour} {thing} and thanked the {other animal}.",
     "{hero} held the {colour} {thing} and danced with {friend}.",
 )
 OTHER_OWNED = (
@@ -99,19 +95,19 @@ REST = (
 )
 PACK = (
     "{hero} took the {colour} {thing} home, and {friend} took the {other colour} {other thing}.",
-    "Then {hero} put the {thing} away, and {friend} put the {other thing} away.",
+    "Then {hero} put the {colour} {thing} away, and {friend} put the {other colour} {other thing} away.",
     '"Do not forget your {colour} {thing}," said {friend}.',
     "",
 )
 GIVE = (
-    "One day {first} gave {second} the {thing}.",
-    "In winter {first} brought the {thing} to {second}.",
+    "One day {first} gave {second} the {colour} {thing}.",
+    "In winter {first} brought the {colour} {thing} to {second}.",
     '"This {thing} is for you, {second}," said {first}.',
 )
 GIVEN = (
     '"Thank you, {first}!" said {second}.',
     "{second} jumped for joy and thanked {first}.",
-    "So now it was {second} who had the {thing}.",
+    "So now it was {second} who had the {colour} {thing}.",
 )
 KEEP = (
     "And {second} kept the {colour} {thing} for ever.",
@@ -120,12 +116,12 @@ KEEP = (
     "",
 )
 PUT = (
-    "{She} kept the {thing} by the {other place}.",
-    "{hero} hid the {thing} near the {other place}.",
+    "{She} kept the {colour} {thing} by the {other place}.",
+    "{hero} hid the {colour} {thing} near the {other place}.",
     "At night {she} left the {thing} by the {other place}.",
 )
 MOVE = (
-    "But {friend} carried the {thing} to the {new place}.",
+    "But {friend} carried the {colour} {thing} to the {new place}.",
     "When {hero} was asleep, {friend} took the {thing} to the {new place}.",
     '"It is too wet here," said {friend}, and moved the {thing} to the {new place}.',
 )
@@ -141,7 +137,7 @@ SEEN = (
 )
 NEED = (
     "One day {she} was {feeling}.",
-    "It was a long winter, and {hero} was {feeling}.",
+    "It was winter by the {place}, and {hero} was {feeling}.",
     "That night {hero} felt very {feeling}.",
 )
 HELP = (
@@ -150,7 +146,10 @@ HELP = (
     'So {friend} made a fire by the {other place} and said, "Sit down, {hero}."',
 )
 SHARE = (
-    "There they ate an apple cake and told each other stories.",
+    "By the {other place} they ate an apple cake and told each other stories.",
+    "They stayed by the {other place} until the moon came up.",
+)
+SING = (
     "They sang the old song of the valley, first {hero} and then {friend}.",
     "The {other animal} sang, and the {animal} hummed along.",
 )
@@ -160,8 +159,8 @@ RACE = (
     "{hero} and {friend} raced each other to the {other place}.",
 )
 WIN = (
-    "{first} ran fast, but {second} stopped to smell the flowers.",
-    "{first} was there long before {second}.",
+    "{first} ran to the {other place}, but {second} stopped to smell the flowers.",
+    "{first} was at the {other place} long before {second}.",
     "{first} jumped over a log, and {second} fell over it.",
 )
 PRIZE = (
@@ -170,7 +169,7 @@ PRIZE = (
     '"Next time I will win," said {second}.',
 )
 DANCE = (
-    "They danced by the {place} until the moon was high.",
+    "They danced by the {place} until the moon came up.",
     "{hero} and {friend} sat by the {place} and counted the stars.",
     'In the evening {friend} said, "Sleep well, {hero}," and went home.',
 )
@@ -180,16 +179,16 @@ WHO_WAS_FRIEND = (
     "What was the name of the {other animal}? It was {friend}.",
     "",
 )
-WHERE_LIVED = ("Where did {hero} live? By the {place}.", "", "")
-WHERE_THING = ("Where was the {thing}? By the {other place}.", "")
+WHERE_LIVED = ("Where did {hero} live? By the {place}.", "Who lived by the {place}? It was {hero}.", "")
+WHERE_THING = ("Where was the {colour} {thing}? By the {other place}.",)
 WHERE_NOW = (
     "Where was the {thing} at first? By the {other place}. And in the end? By the {new place}.",
     "Where was the {thing} in the end? By the {new place}.",
 )
-WHERE_RUN = ("Where did they run? To the {other place}.", "")
+WHERE_RUN = ("Where did they run? To the {other place}.",)
 WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who gave the {thing} away? It was {first}.")
 WHO_WON = ("Who won? It was {first}.", "Who came last? It was {second}.")
-WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "", "")
+WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "")
 THING_COLOUR = ("What colour was the {thing}? It was {colour}.", "And the {thing}? Its colour was {colour}.")
 OTHER_COLOUR = (
     "What colour was the {other thing}? It was {other colour}.",
@@ -219,11 +218,11 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(WHO_WAS_HERO, WHERE_LIVED, WHO_FELT),
     ),
     "race": (
-        *(BEGIN, MEET, FRIEND, RACE, WIN, PRIZE, FRIENDS),
+        *(BEGIN, LIVED, MEET, FRIEND, RACE, WIN, PRIZE, FRIENDS),
         *(WHO_WAS_FRIEND, WHERE_RUN, WHO_WON),
     ),
     "song": (
-        *(BEGIN, LIVED, MEET, FRIEND, SHARE, DANCE),
+        *(BEGIN, LIVED, MEET, FRIEND, SING, DANCE),
         *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_LIVED),
     ),
     "one alone": (

@@ -4,7 +4,22 @@ GIRLS = ("Anna", "Ella", "Ida", "Lucy", "Mila", "Nora", "Rose", "Ruth")
 BOYS = ("Ben", "Finn", "Hugo", "Leo", "Max", "Otto", "Sam", "Tom")
 NAMES = GIRLS + BOYS
 ANIMALS = ("bear", "cat", "crow", "dog", "fox", "frog", "goose", "hare", "hen", "mouse", "otter", "owl", "pig", "wolf")
-THINGS = ("ball", "bell", "boat", "book", "button", "cup", "drum", "flute", "hat", "key", "kite", "lamp", "map", "scarf")
-COLOURS = ("black", "blue", "brown", "green", "red", "white", "yellow")
+THINGS = (
+    "ball",
+    "bell",
+    "boat",
+    "book",
+    "button",
+    "cup",
+    "drum",
+    "flute",
+    "hat",
+    "key",
+    "kite",
+    "lamp",
+    "map",
+    "scarf",
+)
+COLOURS = ("black", "blue", "brown", "green", "grey", "pink", "purple", "red", "white", "yellow")
 LANDMARKS = ("barn", "bridge", "cave", "garden", "gate", "hill", "mill", "pond", "river", "tree", "well", "wood")
 FEELINGS = ("angry", "cold", "hungry", "lonely", "sad", "scared", "sleepy", "tired")

@@ -1,0 +1,111 @@
+"""The storytellers that come with the course: one for each form of attention, trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from course_lib.attention import (
+    GroupedQueryAttention,
+    LatentAttention,
+    LlamaAttention,
+    MultiHeadAttention,
+    MultiQueryAttention,
+    SingleHeadAttention,
+)
+from course_lib.attention.convert import split_to_wrapper
+
+from .storyteller import MakeAttention, Storyteller
+
+TRAINED = Path(__file__).parent / "trained"  # a file for each form
+WINDOW = 16  # tokens
+
+
+class Form(NamedTuple):
+    """A form of attention, and the storyteller around it.
+
+    Attributes:
+        attention: Makes the attention from (width, width, num_heads).
+        options: Of the Storyteller.
+        steps: How long it is trained.
+    """
+
+    attention: MakeAttention
+    options: Mapping[str, Any] = {}
+    steps: int = 2000
+
+
+def one_head(d_in: int, d_out: int, num_heads: int) -> SingleHeadAttention:
+    """One head as wide as all the others have together."""
+    return SingleHeadAttention(d_in, d_out)
+
+
+def llama(d_in: int, d_out: int, num_heads: int, **options: Any) -> LlamaAttention:
+    """Llama's attention, with two kv heads."""
+    return LlamaAttention(d_in, num_heads, num_kv_heads=2, **options)
+
+
+def latent(d_in: int, d_out: int, num_heads: int) -> LatentAttention:
+    """Latent attention, whose cache is as large as that of multi-query attention."""
+    head_dim = d_in // num_heads
+    return LatentAttention(d_in, num_heads, latent_dim=3 * head_dim // 2, head_dim=head_dim, rotary_dim=head_dim // 2)
+
+
+ROTARY: Mapping[str, Any] = {"positions": False, "norm": nn.RMSNorm}
+FORMS: Mapping[str, Form] = {
+    "one head": Form(one_head),
+    "weight split": Form(MultiHeadAttention),
+    "multi-query": Form(MultiQueryAttention),
+    "grouped-query": Form(partial(GroupedQueryAttention, num_kv_heads=2)),
+    "llama": Form(llama, ROTARY),
+    "window": Form(partial(llama, window=WINDOW), ROTARY),
+    "latent": Form(latent, ROTARY),
+    "no positions": Form(MultiQueryAttention, {"positions": False}),
+    "best": Form(llama, ROTARY | {"width": 96, "num_heads": 6, "num_blocks": 3}, steps=4000),
+}
+
+
+def new_storyteller(form: str, *, seed: int = 0) -> Storyteller:
+    """A storyteller of a form with random weights.
+
+    Raises:
+        ValueError: No such form.
+    """
+    if form not in FORMS:
+        raise ValueError(f"form is {form!r}: give one of {', '.join(map(repr, FORMS))}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Storyteller(FORMS[form].attention, **FORMS[form].options)
+
+
+def load_storyteller(form: str = "multi-query") -> Storyteller:
+    """A trained storyteller, in eval mode, on the CPU.
+
+    Args:
+        form: One of `FORMS`, or "wrapper": the weight split's matrices, head by head.
+
+    Raises:
+        ValueError: No such form.
+    """
+    if form == "wrapper":
+        model = load_storyteller("weight split")
+        for block in model.blocks:
+            block.attention = split_to_wrapper(block.attention)
+        return model
+    model = new_storyteller(form)
+    with np.load(TRAINED / f"{form.replace(' ', '-')}.npz", allow_pickle=False) as stored:
+        model.load_state_dict({name: torch.from_numpy(stored[name]).float() for name in stored.files}, strict=False)
+    return model.eval()
+
+
+def save_weights(model: Storyteller, path: Path) -> None:
+    """Store a model's parameters in half precision, which it also gets."""
+    model.half().float()
+    arrays = {name: parameter.detach().half().numpy() for name, parameter in model.named_parameters()}
+    np.savez(path, allow_pickle=False, **arrays)

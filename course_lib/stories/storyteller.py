@@ -1,0 +1,289 @@
+"""A small model that tells stories."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from course_lib.attention import KVCache, MultiQueryAttention
+
+from .language import VOCABULARY, joined, words
+from .muon import Muon
+
+END = "\n"  # the token between two stories
+PADDING = -100  # not a token: no loss is taken there
+PADDING = -100  # not a token: no loss is taken there
+MakeAttention = Callable[[int, int, int], nn.Module]  # (width in, width out, num_heads)
+
+
+class Block(nn.Module):
+    """Attention and an MLP, each after a norm, and each added to what came in.
+
+        x = x + attention(norm(x));  x = x + mlp(norm(x))
+
+    Args:
+        attention: Makes the attention from (width, width, num_heads).
+        width: Of a token's vector.
+        num_heads: Of the attention.
+        norm: Makes a norm from the width.
+    """
+
+    def __init__(self, attention: MakeAttention, width: int, num_heads: int, norm: Callable[[int], nn.Module]) -> None:
+        super().__init__()
+        self.attention_norm, self.mlp_norm = norm(width), norm(width)
+        self.attention = attention(width, width, num_heads)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
+        """Add what attention finds, then what the MLP makes of it: (batch, token, width) in and out."""
+        x = x + self.attention(self.attention_norm(x), **options)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class Storyteller(nn.Module):
+    """A decoder of a few blocks that reads words and predicts the next one.
+
+        x = word_table[tokens] + position_table[positions];  logits = next_word(norm(blocks(x)))
+
+    Args:
+        attention: A class of attention, or a function, called as attention(width, width, num_heads). What it makes maps
+            (batch, token, width) to the same shape.
+        width: Of a token's vector.
+        num_heads: Of each attention.
+        num_blocks: Number of blocks.
+        max_len: Tokens that the model can read, the one before a story included.
+        positions: Whether each position has a vector that is added to its word's.
+        norm: The norm before each attention, each MLP and the last layer.
+        vocabulary: The words that it knows; those of `stories` by default.
+
+    Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, section 2.3.
+    """
+
+    def __init__(
+        self,
+        attention: MakeAttention = MultiQueryAttention,
+        *,
+        width: int = 64,
+        num_heads: int = 4,
+        num_blocks: int = 2,
+        max_len: int = 192,
+        positions: bool = True,
+        norm: Callable[[int], nn.Module] = nn.LayerNorm,
+        vocabulary: Sequence[str] = VOCABULARY,
+    ) -> None:
+        super().__init__()
+        self.options = {
+            "width": width, "num_heads": num_heads, "num_blocks": num_blocks, "max_len": max_len,
+            "positions": positions, "norm": norm, "vocabulary": vocabulary,
+        }  # fmt: skip
+        self.vocabulary = tuple(dict.fromkeys((END, *vocabulary)))
+        self.numbers = {word: number for number, word in enumerate(self.vocabulary)}
+        self.max_len = max_len
+        self.word_table = nn.Embedding(len(self.vocabulary), width)
+        nn.init.normal_(self.word_table.weight, std=0.1)
+        self.position_table = nn.Parameter(0.1 * sinusoids(max_len, width)) if positions else None
+        self.blocks = nn.ModuleList(Block(attention, width, num_heads, norm) for _ in range(num_blocks))
+        self.norm = norm(width)
+        self.next_word = nn.Linear(width, len(self.vocabulary), bias=False)
+
+    def forward(self, tokens: Tensor, caches: Sequence[KVCache] | None = None) -> Tensor:
+        """Score each word of the vocabulary as the next one, after each token.
+
+        Args:
+            tokens: (batch, token), integers, as `encode` makes them.
+            caches: One per block, as `new_caches` makes them: the tokens go on after those in the caches.
+
+        Returns:
+            Logits, (batch, token, vocabulary).
+
+        Raises:
+            ValueError: More tokens than max_len.
+        """
+        start = caches[0].length if caches else 0
+        end = start + tokens.shape[1]
+        if end > self.max_len:
+            raise ValueError(f"the model reads {self.max_len} tokens at most (max_len), not {end}: shorten the text")
+        x = self.word_table(tokens)  # (b, t) -> (b, t, m)
+        if self.position_table is not None:
+            x = x + self.position_table[start:end]  # (b, t, m) + (t, m)
+        for index, block in enumerate(self.blocks):
+            x = block(x, cache=caches[index]) if caches else block(x)
+        return self.next_word(self.norm(x))  # (b, t, m) -> (b, t, v)
+
+    def like(self, attention: MakeAttention) -> Storyteller:
+        """A new storyteller of the same sizes with another attention, with random weights."""
+        weight = self.word_table.weight
+        return Storyteller(attention, **self.options).to(weight.device, weight.dtype)
+
+    def encode(self, text: str) -> Tensor:
+        """The tokens of a text, (1, token): the one that begins every story, then its words.
+
+        Raises:
+            ValueError: A word that the model doesn't know.
+        """
+        found = words(text)
+        if unknown := [word for word in found if word not in self.numbers]:
+            raise ValueError(
+                f"the model doesn't know {', '.join(map(repr, dict.fromkeys(unknown)))}: use words of its `vocabulary`"
+            )
+        device = self.word_table.weight.device
+        return torch.tensor([[self.numbers[word] for word in (END, *found)]], device=device)
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of tokens, (token,), up to the end of the first story."""
+        found = [self.vocabulary[number] for number in tokens.tolist()]
+        found = found[1:] if found[:1] == [END] else found
+        return joined(found[: found.index(END)] if END in found else found)
+
+    def new_caches(self, batch: int = 1) -> list[KVCache] | None:
+        """An empty cache for each block, or None if the attention takes none."""
+        weight = self.word_table.weight
+        like_weight = {"dtype": weight.dtype, "device": weight.device}
+        made: list[KVCache] = []
+        for attention in (block.attention for block in self.blocks):
+            sizes = getattr(attention, "cache_sizes", None)
+            if sizes is None or "cache" not in inspect.signature(attention.forward).parameters:
+                return None
+            heads, head_dim, value_dim = sizes
+            made.append(KVCache(batch, heads, self.max_len, head_dim, value_dim=value_dim, **like_weight))
+        return made
+
+    def train_on(
+        self, texts: Sequence[str], *, steps: int = 1200, batch: int = 12, rate: float = 1.0, seed: int = 0
+    ) -> list[float]:
+        """Learn to predict each word of texts from those before it.
+
+        The matrices within the blocks are trained by Muon, the rest by AdamW. Their learning rates grow for 50 steps
+        and then shrink to 0.
+
+        Args:
+            texts: Such as the texts of `stories`. A text longer than max_len is cut into pieces.
+            steps: How often the parameters are moved.
+            batch: Texts in each step.
+            rate: Times 0.02, Muon's highest learning rate, and times 0.01, AdamW's.
+            seed: Another seed draws the texts in another order.
+
+        Returns:
+            The loss at each step: the mean of -log(probability of the right word).
+
+        Raises:
+            ValueError: No text, or a word that the model doesn't know.
+        """
+        samples = self._samples(texts)
+        draw = torch.Generator().manual_seed(seed)
+        matrices = [one for one in self.blocks.parameters() if one.dim() == 2]
+        others = [one for one in self.parameters() if all(one is not matrix for matrix in matrices)]
+        adam = torch.optim.AdamW(others, 0.01 * rate, betas=(0.9, 0.95), weight_decay=0.1)
+        optimizers = Muon(matrices, 0.02 * rate), adam
+        schedules = [
+            LambdaLR(optimizer, lambda step: min(1, (step + 1) / 50) * (1 - step / steps)) for optimizer in optimizers
+        ]
+        self.train()
+        losses: list[float] = []
+        for _ in range(steps):
+            chosen = samples[torch.randint(len(samples), (batch,), generator=draw)]  # (b, t + 1)
+            chosen = chosen[:, : int((chosen >= 0).sum(1).max())].to(self.word_table.weight.device)
+            logits = self(chosen[:, :-1].clamp(min=0))  # (b, t, v)
+            loss = F.cross_entropy(logits.flatten(0, 1), chosen[:, 1:].flatten(), ignore_index=PADDING)
+            self.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+            for each in (*optimizers, *schedules):
+                each.step()
+            losses.append(loss.item())
+        self.eval()
+        return losses
+
+    def _samples(self, texts: Sequence[str]) -> Tensor:
+        """The tokens of texts, each between two ENDs, (text, max_len + 1), padded."""
+        if isinstance(texts, str) or not texts:
+            raise ValueError(f"texts is {texts!r:.40}: give a list of texts, such as those of stories(2000)")
+        rows: list[Tensor] = []
+        for text in texts:
+            tokens = torch.cat([self.encode(text)[0].cpu(), torch.tensor([self.numbers[END]])])
+            for start in range(0, len(tokens) - 1, self.max_len):  # the last token of a piece begins the next
+                piece = tokens[start : start + self.max_len + 1]
+                rows.append(F.pad(piece, (0, self.max_len + 1 - len(piece)), value=PADDING))
+        return torch.stack(rows)
+
+    @torch.no_grad()
+    def generate(
+        self, tokens: Tensor, num_new: int, *, temperature: float = 0.0, seed: int = 0, use_cache: bool = True
+    ) -> Iterator[Tensor]:
+        """Yield new tokens, one by one, each (1, 1).
+
+        Args:
+            tokens: (1, token), what they go on after.
+            num_new: How many.
+            temperature: What the logits are divided by before a token is drawn; 0 takes the likeliest.
+            seed: Another seed draws other tokens.
+            use_cache: Whether keys and values are kept from token to token, where the attention takes a cache.
+        """
+        draw = torch.Generator().manual_seed(seed)
+        caches = self.new_caches() if use_cache else None
+        unread = tokens
+        for _ in range(num_new):
+            logits = self(unread, caches)[:, -1]  # (1, v)
+            if temperature:
+                new = torch.multinomial((logits / temperature).softmax(-1).cpu(), 1, generator=draw).to(tokens.device)
+            else:
+                new = logits.argmax(-1, keepdim=True)
+            yield new
+            tokens = torch.cat([tokens, new], dim=1)
+            unread = new if caches else tokens
+
+    def write(
+        self,
+        beginning: str = "",
+        *,
+        temperature: float = 0.0,
+        seed: int = 0,
+        num_words: int | None = None,
+        use_cache: bool = True,
+    ) -> str:
+        """Go on with a text, word by word, until the story ends.
+
+        Args:
+            beginning: What the story begins with.
+            temperature: 0 takes the likeliest word; the higher, the more surprising.
+            seed: Another seed tells another story.
+            num_words: The most words that are written; by default as many as the model can read.
+            use_cache: Whether keys and values are kept from word to word, where the attention takes a cache.
+
+        Returns:
+            The text, with its beginning.
+
+        Raises:
+            ValueError: A temperature below 0, a word that the model doesn't know, a beginning that is too long.
+        """
+        if temperature < 0:
+            raise ValueError(f"temperature is {temperature}: give 0 for the likeliest words, or more")
+        tokens = self.encode(beginning)
+        room = self.max_len + 1 - tokens.shape[1]
+        num_new = room if num_words is None else min(num_words, room)
+        was_training = self.training
+        self.eval()
+        for new in self.generate(tokens, num_new, temperature=temperature, seed=seed, use_cache=use_cache):
+            tokens = torch.cat([tokens, new], dim=1)
+            if self.vocabulary[int(new)] == END:
+                break
+        self.train(was_training)
+        return self.decode(tokens[0])
+
+
+def sinusoids(max_len: int, width: int) -> Tensor:
+    """Sines and cosines of each position, (position, width): rows that are equally far apart differ by one rotation.
+
+        angle[p, i] = p * 10000 ** (-2i / width);  row p = sin(angle[p, 0]), cos(angle[p, 0]), sin(angle[p, 1]), ...
+
+    Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.5.
+    """
+    rates = 10000.0 ** (-torch.arange(0, width, 2) / width)
+    angles = torch.arange(max_len)[:, None] * rates  # (p, 1) * (m / 2,) -> (p, m / 2)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
