@@ -16,6 +16,7 @@ from course_lib.attention import (
     LatentAttention,
     LlamaAttention,
     MultiHeadAttention,
+    MultiHeadAttentionWrapper,
     MultiQueryAttention,
     SingleHeadAttention,
 )
@@ -94,14 +95,20 @@ def load_storyteller(form: str = "multi-query") -> Storyteller:
         ValueError: No such form.
     """
     if form == "wrapper":
-        model = load_storyteller("weight split")
-        for block in model.blocks:
-            block.attention = split_to_wrapper(block.attention)
-        return model
+        return as_wrapper(load_storyteller("weight split"))
     model = new_storyteller(form)
     with np.load(TRAINED / f"{form.replace(' ', '-')}.npz", allow_pickle=False) as stored:
         model.load_state_dict({name: torch.from_numpy(stored[name]).float() for name in stored.files}, strict=False)
     return model.eval()
+
+
+def as_wrapper(model: Storyteller) -> Storyteller:
+    """The same model with wrappers of heads in place of the weight split."""
+    wrapper = model.like(MultiHeadAttentionWrapper)
+    wrapper.load_state_dict(model.state_dict(), strict=False)
+    for mine, theirs in zip(wrapper.blocks, model.blocks, strict=True):
+        mine.attention = split_to_wrapper(theirs.attention)
+    return wrapper.eval()
 
 
 def save_weights(model: Storyteller, path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .plots import PLOTS
-from .vocabulary import ANIMALS, COLOURS, FEELINGS, GIRLS, LANDMARKS, NAMES, THINGS
+from .vocabulary import ANIMALS, COLOURS, FEELINGS, GIRLS, HOMES, NAMES, PLACES, THINGS
 
 SLOT = re.compile(r"\{([^}]*)\}")
 TOKEN = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
@@ -18,7 +18,8 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "animal": ("animal", "other animal"),
     "thing": ("thing", "other thing"),
     "colour": ("colour", "other colour"),
-    "place": ("place", "other place", "new place"),
+    "home": ("home",),
+    "place": ("place", "new place"),
     "feeling": ("feeling",),
     "pronoun": ("she", "her", "hers", "herself", "other she", "other hers"),
 }
@@ -28,7 +29,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(KINDS["animal"], ANIMALS),
     **dict.fromkeys(KINDS["thing"], THINGS),
     **dict.fromkeys(KINDS["colour"], COLOURS),
-    **dict.fromkeys(KINDS["place"], LANDMARKS),
+    "home": HOMES,
+    **dict.fromkeys(KINDS["place"], PLACES),
     "feeling": FEELINGS,
 }
 PRONOUNS: Mapping[str, tuple[str, str]] = {  # of a girl, of a boy

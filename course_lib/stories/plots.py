@@ -12,10 +12,10 @@ BEGIN = (
     "In a green valley lived {an animal} named {hero}.",
 )
 LIVED = (
-    "{hero} lived by the {place}.",
-    "{She} had a little house near the {place}.",
-    "Every morning {she} walked to the {place}.",
-    "From {hers} window {she} could see the {place}.",
+    "{hero} lived by the {home}.",
+    "{She} had a little house near the {home}.",
+    "Every morning {she} walked to the {home}.",
+    "From {hers} window {she} could see the {home}.",
 )
 OWNED = (
     "{She} had {a colour} {thing}.",
@@ -55,8 +55,8 @@ SMILE = (
 )
 FRIENDS = (
     "From that day on {hero} and {friend} were friends.",
-    "The {animal} and the {other animal} walked home to the {place}.",
-    "And {hero} and {friend} sat by the {place} until the stars came out.",
+    "The {animal} and the {other animal} walked home to the {home}.",
+    "And {hero} and {friend} sat by the {home} until the stars came out.",
     "That was the best day of all for the {animal} and the {other animal}.",
 )
 GONE = (
@@ -69,13 +69,13 @@ TELL = (
     '"I have lost my {colour} {thing}," said {hero}.',
 )
 FOUND = (
-    "{friend} went to the {other place}, and there was the {colour} {thing}.",
-    "So {hero} and {friend} went to the {other place} and found the {colour} {thing}.",
-    'Then {friend} said, "I saw {a colour} {thing} by the {other place}!"',
+    "{friend} went to the {place}, and there was the {colour} {thing}.",
+    "So {hero} and {friend} went to the {place} and found the {colour} {thing}.",
+    'Then {friend} said, "I saw {a colour} {thing} by the {place}!"',
 )
 THANK = (
     '"Thank you, dear {friend}!" cried {hero}.',
-    "By the {other place} {hero} took the {colour} {thing} and thanked the {other animal}.",
+    "By the {place} {hero} took the {colour} {thing} and thanked the {other animal}.",
     "{hero} held the {colour} {thing} and danced with {friend}.",
 )
 OTHER_OWNED = (
@@ -89,8 +89,8 @@ SHOW = (
     "They played with the {colour} {thing} and the {other colour} {other thing} all day.",
 )
 REST = (
-    "In the evening they rested by the {place}.",
-    "When they were tired, they lay down by the {place}.",
+    "In the evening they rested by the {home}.",
+    "When they were tired, they lay down by the {home}.",
     "",
 )
 PACK = (
@@ -116,9 +116,9 @@ KEEP = (
     "",
 )
 PUT = (
-    "{She} kept the {colour} {thing} by the {other place}.",
-    "{hero} hid the {colour} {thing} near the {other place}.",
-    "At night {she} left the {thing} by the {other place}.",
+    "{She} kept the {colour} {thing} by the {place}.",
+    "{hero} hid the {colour} {thing} near the {place}.",
+    "At night {she} left the {thing} by the {place}.",
 )
 MOVE = (
     "But {friend} carried the {colour} {thing} to the {new place}.",
@@ -126,8 +126,8 @@ MOVE = (
     '"It is too wet here," said {friend}, and moved the {thing} to the {new place}.',
 )
 SEEK = (
-    "{hero} looked for it by the {other place}, but it was not there.",
-    "In the morning there was nothing by the {other place}.",
+    "{hero} looked for it by the {place}, but it was not there.",
+    "In the morning there was nothing by the {place}.",
     "",
 )
 SEEN = (
@@ -137,30 +137,30 @@ SEEN = (
 )
 NEED = (
     "One day {she} was {feeling}.",
-    "It was winter by the {place}, and {hero} was {feeling}.",
+    "It was winter by the {home}, and {hero} was {feeling}.",
     "That night {hero} felt very {feeling}.",
 )
 HELP = (
-    '"Come with me to the {other place}," said {friend}.',
-    "{friend} took {her} to the {other place}.",
-    'So {friend} made a fire by the {other place} and said, "Sit down, {hero}."',
+    '"Come with me to the {place}," said {friend}.',
+    "{friend} took {her} to the {place}.",
+    'So {friend} made a fire by the {place} and said, "Sit down, {hero}."',
 )
 SHARE = (
-    "By the {other place} they ate an apple cake and told each other stories.",
-    "They stayed by the {other place} until the moon came up.",
+    "By the {place} they ate an apple cake and told each other stories.",
+    "They stayed by the {place} until the moon came up.",
 )
 SING = (
     "They sang the old song of the valley, first {hero} and then {friend}.",
     "The {other animal} sang, and the {animal} hummed along.",
 )
 RACE = (
-    '"Let us run to the {other place}," said {friend} to {hero}.',
-    '"Who is the first at the {other place}?" asked {hero}.',
-    "{hero} and {friend} raced each other to the {other place}.",
+    '"Let us run to the {place}," said {friend} to {hero}.',
+    '"Who is the first at the {place}?" asked {hero}.',
+    "{hero} and {friend} raced each other to the {place}.",
 )
 WIN = (
-    "{first} ran to the {other place}, but {second} stopped to smell the flowers.",
-    "{first} was at the {other place} long before {second}.",
+    "{first} ran to the {place}, but {second} stopped to smell the flowers.",
+    "{first} was at the {place} long before {second}.",
     "{first} jumped over a log, and {second} fell over it.",
 )
 PRIZE = (
@@ -169,8 +169,8 @@ PRIZE = (
     '"Next time I will win," said {second}.',
 )
 DANCE = (
-    "They danced by the {place} until the moon came up.",
-    "{hero} and {friend} sat by the {place} and counted the stars.",
+    "They danced by the {home} until the moon came up.",
+    "{hero} and {friend} sat by the {home} and counted the stars.",
     'In the evening {friend} said, "Sleep well, {hero}," and went home.',
 )
 WHO_WAS_HERO = ("Who was {hero}? {She} was {an animal}.", "What was the name of the {animal}? It was {hero}.", "")
@@ -179,13 +179,13 @@ WHO_WAS_FRIEND = (
     "What was the name of the {other animal}? It was {friend}.",
     "",
 )
-WHERE_LIVED = ("Where did {hero} live? By the {place}.", "Who lived by the {place}? It was {hero}.", "")
-WHERE_THING = ("Where was the {colour} {thing}? By the {other place}.",)
+WHERE_LIVED = ("Where did {hero} live? By the {home}.", "Who lived by the {home}? It was {hero}.", "")
+WHERE_THING = ("Where was the {colour} {thing}? By the {place}.",)
 WHERE_NOW = (
-    "Where was the {thing} at first? By the {other place}. And in the end? By the {new place}.",
+    "Where was the {thing} at first? By the {place}. And in the end? By the {new place}.",
     "Where was the {thing} in the end? By the {new place}.",
 )
-WHERE_RUN = ("Where did they run? To the {other place}.",)
+WHERE_RUN = ("Where did they run? To the {place}.",)
 WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who gave the {thing} away? It was {first}.")
 WHO_WON = ("Who won? It was {first}.", "Who came last? It was {second}.")
 WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "")

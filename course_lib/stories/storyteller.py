@@ -107,14 +107,18 @@ class Storyteller(nn.Module):
         """
         start = caches[0].length if caches else 0
         end = start + tokens.shape[1]
-        if end > self.max_len:
-            raise ValueError(f"the model reads {self.max_len} tokens at most (max_len), not {end}: shorten the text")
+        self._check_length(end)
         x = self.word_table(tokens)  # (b, t) -> (b, t, m)
         if self.position_table is not None:
             x = x + self.position_table[start:end]  # (b, t, m) + (t, m)
         for index, block in enumerate(self.blocks):
             x = block(x, cache=caches[index]) if caches else block(x)
         return self.next_word(self.norm(x))  # (b, t, m) -> (b, t, v)
+
+    def _check_length(self, length: int) -> None:
+        """Refuse more tokens than the model can read."""
+        if length > self.max_len:
+            raise ValueError(f"the model reads {self.max_len} tokens at most (max_len), not {length}: shorten the text")
 
     def like(self, attention: MakeAttention) -> Storyteller:
         """A new storyteller of the same sizes with another attention, with random weights."""
@@ -265,6 +269,7 @@ class Storyteller(nn.Module):
         if temperature < 0:
             raise ValueError(f"temperature is {temperature}: give 0 for the likeliest words, or more")
         tokens = self.encode(beginning)
+        self._check_length(tokens.shape[1])
         room = self.max_len + 1 - tokens.shape[1]
         num_new = room if num_words is None else min(num_words, room)
         was_training = self.training

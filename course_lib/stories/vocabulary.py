@@ -21,5 +21,6 @@ THINGS = (
     "scarf",
 )
 COLOURS = ("black", "blue", "brown", "green", "grey", "pink", "purple", "red", "white", "yellow")
-LANDMARKS = ("barn", "bridge", "cave", "garden", "gate", "hill", "mill", "pond", "river", "tree", "well", "wood")
+HOMES = ("barn", "castle", "cottage", "farm", "hut", "inn", "mill", "palace", "school", "tower")
+PLACES = ("bridge", "cave", "garden", "gate", "hill", "lake", "pond", "river", "rock", "tree", "well", "wood")
 FEELINGS = ("angry", "cold", "hungry", "lonely", "sad", "scared", "sleepy", "tired")

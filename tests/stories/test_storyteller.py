@@ -1,0 +1,217 @@
+"""The storyteller: what it computes, how it learns and writes, and other classes of attention with its weights."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.attention import GroupedQueryAttention, MultiQueryAttention
+from course_lib.mutations import inject
+from course_lib.stories import FORMS, Storyteller, fact_probabilities, stories, tokens_per_second, with_attention
+from course_lib.stories.forms import as_wrapper, new_storyteller
+from course_lib.stories.muon import orthogonal
+from course_lib.stories.storyteller import END
+
+BEGINNING = "Once there was an owl named Ida. Soon Ida met"
+
+
+def small(attention=MultiQueryAttention, **options):
+    torch.manual_seed(0)
+    return Storyteller(attention, width=24, num_heads=3, num_blocks=2, max_len=40, **options).eval()
+
+
+class Mine(nn.Module):
+    """Multi-query attention with names of one's own, matrices the other way round, and two that are packed."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        self.n, self.d = num_heads, width // num_heads
+        self.kv = nn.Linear(width, 2 * self.d, bias=True)
+        self.merge = nn.Parameter(torch.randn(width, width))
+        self.ask = nn.Parameter(torch.randn(width, width))
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        queries = (x @ self.ask).view(b, t, self.n, self.d).transpose(1, 2)
+        keys, values = self.kv(x)[:, None].chunk(2, dim=-1)
+        scores = queries @ keys.mT / self.d**0.5
+        hidden = torch.ones(t, t, dtype=torch.bool).triu(1)
+        context = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ values
+        return context.transpose(1, 2).flatten(2) @ self.merge
+
+
+class Plain(nn.Module):
+    """Multi-query attention, for mistakes to be planted into."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        self.n, self.d = num_heads, width // num_heads
+        self.q_proj, self.out_proj = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.k_proj, self.v_proj = (nn.Linear(width, self.d, bias=False) for _ in range(2))
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        queries = self.q_proj(x).view(b, t, self.n, self.d).transpose(1, 2)
+        keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]
+        scores = queries @ keys.transpose(2, 3) / self.d**0.5
+        hidden = torch.ones(t, t, dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+        weights = scores.softmax(dim=-1)
+        context = weights @ values
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+
+
+class HeadByHead(nn.Module):
+    """A wrapper of heads whose matrices come in another order."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        sizes = width, width // num_heads
+        self.heads = nn.ModuleList(
+            nn.ModuleList(nn.Linear(*sizes, bias=False) for _ in range(3))  # keys, queries, values
+            for _ in range(num_heads)
+        )
+        self.mix = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        projected = [[layer(x) for layer in head] for head in self.heads]
+        attended = [F.scaled_dot_product_attention(q, k, v, is_causal=True) for k, q, v in projected]
+        return self.mix(torch.cat(attended, dim=-1))
+
+
+def test_logits_are_those_of_the_formula():
+    model = small().double()
+    tokens = model.encode(BEGINNING)
+    length = tokens.shape[1]
+    x = model.word_table.weight[tokens] + model.position_table[:length]
+    for block in model.blocks:
+        h = F.layer_norm(x, (24,), block.attention_norm.weight, block.attention_norm.bias)
+        a = block.attention
+        queries = (h @ a.q_proj.weight.T).view(1, length, 3, 8).transpose(1, 2)
+        keys, values = (h @ a.k_proj.weight.T)[:, None], (h @ a.v_proj.weight.T)[:, None]
+        context = F.scaled_dot_product_attention(
+            queries, keys.expand(1, 3, -1, -1), values.expand(1, 3, -1, -1), is_causal=True
+        )
+        x = x + context.transpose(1, 2).flatten(2) @ a.out_proj.weight.T
+        h = F.layer_norm(x, (24,), block.mlp_norm.weight, block.mlp_norm.bias)
+        h = F.gelu(h @ block.mlp[0].weight.T + block.mlp[0].bias)
+        x = x + h @ block.mlp[2].weight.T + block.mlp[2].bias
+    expected = F.layer_norm(x, (24,), model.norm.weight, model.norm.bias) @ model.next_word.weight.T
+    torch.testing.assert_close(model(tokens), expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cache_changes_no_word(form):
+    model = new_storyteller(form, seed=3).eval()
+    told = [model.write(BEGINNING, temperature=1.0, seed=5, num_words=25, use_cache=use) for use in (True, False)]
+    assert told[0] == told[1]
+    assert told[0].startswith(BEGINNING) and len(told[0]) > len(BEGINNING)
+
+
+def test_writing_is_seeded_and_ends_with_the_story():
+    model = small()
+    assert model.write(temperature=1.0, seed=1) == model.write(temperature=1.0, seed=1)
+    assert model.write(temperature=1.0, seed=1) != model.write(temperature=1.0, seed=2)
+    assert model.write(BEGINNING, num_words=0) == BEGINNING
+    with torch.no_grad():
+        model.next_word.weight[model.numbers[END]] = 1e3 * model.norm(torch.ones(1, 1, 24))[0, 0]
+        model.next_word.weight.zero_()  # all words are equally likely, and END is the first of them
+    assert model.write(BEGINNING) == BEGINNING
+
+
+def test_a_model_learns_and_learns_the_same_twice():
+    texts = [story.text for story in stories(50, seed=1)]
+    curves = [small().train_on(texts, steps=80, batch=5, seed=seed) for seed in (0, 0, 1)]
+    assert curves[0] == curves[1] != curves[2]
+    assert curves[0][0] > 5 and curves[0][-1] < 0.75 * curves[0][0]
+
+
+def test_a_long_text_is_cut_into_pieces_that_lose_no_word():
+    model = small()
+    text = " ".join(story.text for story in stories(3, seed=2))
+    samples = model._samples([text])
+    assert samples.shape[1] == 41 and len(samples) > 3
+    ones = [row[row >= 0] for row in samples]
+    predicted = torch.cat([row[1:] for row in ones])
+    assert model.decode(predicted[:-1]) == text
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5), (7, 7)])
+def test_a_step_of_muon_is_nearly_orthogonal(shape):
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    left, _, right = torch.linalg.svd(matrix, full_matrices=False)
+    found = orthogonal(matrix)
+    assert torch.linalg.svdvals(found).sub(1).abs().max() < 0.35
+    assert (found - left @ right).norm() < 0.4 * (left @ right).norm()
+
+
+def test_another_class_tells_the_same_story():
+    model = small()
+    theirs = with_attention(model, Mine)
+    tokens = model.encode(BEGINNING)
+    torch.testing.assert_close(theirs(tokens), model(tokens))
+    assert theirs.write(BEGINNING) == model.write(BEGINNING)
+    assert isinstance(model.blocks[0].attention, MultiQueryAttention)
+
+
+def test_the_wrapper_gets_the_weights_head_by_head():
+    split = new_storyteller("weight split", seed=2).eval()
+    wrapper = as_wrapper(split)
+    tokens = split.encode(BEGINNING)
+    torch.testing.assert_close(wrapper(tokens), split(tokens))
+    mine = with_attention(wrapper, HeadByHead)
+    torch.testing.assert_close(mine(tokens), split(tokens))
+
+
+@pytest.mark.parametrize(
+    "mistake", ["missing-scale", "no-causal-mask", "split-without-transpose", "softmax-wrong-axis"]
+)
+def test_a_class_with_a_mistake_tells_its_own_story(mistake):
+    model = small()
+    tokens = model.encode(BEGINNING)
+    right = with_attention(model, Plain)
+    wrong = with_attention(model, inject(Plain, mistake).code)
+    torch.testing.assert_close(right(tokens), model(tokens))
+    assert (wrong(tokens) - model(tokens)).abs().max() > 1e-3
+
+
+def test_weights_that_do_not_fit_are_refused():
+    model = small()
+    with pytest.raises(ValueError, match=re.escape("don't fit GroupedQueryAttention: it has")) as caught:
+        with_attention(model, lambda width, out, heads: GroupedQueryAttention(width, out, heads, num_kv_heads=3))
+    assert "k_proj.weight (24, 24)" in str(caught.value) and "k_proj.weight (8, 24)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.write("Once there was a zebra."), "the model doesn't know 'zebra': use words of its"),
+        (lambda model: model.write("owl " * 50), "the model reads 40 tokens at most (max_len), not 51: shorten"),
+        (lambda model: model.write(temperature=-1), "temperature is -1: give 0 for the likeliest words, or more"),
+        (lambda model: model.train_on([]), "texts is []: give a list of texts"),
+        (lambda model: model.train_on("Once"), "texts is 'Once': give a list of texts"),
+        (lambda model: new_storyteller("multi query"), "form is 'multi query': give one of 'one head', "),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call(small())
+
+
+def test_a_model_that_knows_the_words_of_a_fact_alike_guesses():
+    model = new_storyteller("no positions")
+    with torch.no_grad():
+        model.next_word.weight.zero_()
+    found = fact_probabilities(model, 20)
+    assert found["colour"] == pytest.approx(1 / 10) and found["pronoun"] == pytest.approx(1 / 2)
+    assert found["loss"] == pytest.approx(torch.tensor(float(len(model.vocabulary))).log().item(), rel=1e-5)
+
+
+def test_speed_is_measured_of_any_class():
+    speed = tokens_per_second(small(), num_tokens=5, rounds=1)
+    assert speed.with_cache > 0 and speed.without_cache > 0
+    assert speed.bytes_per_token == 2 * 2 * 8 * 4  # blocks, keys and values, head_dim, bytes
+    mine = tokens_per_second(small(Mine), num_tokens=5, rounds=1)
+    assert mine.with_cache != mine.with_cache and mine.bytes_per_token == 0
