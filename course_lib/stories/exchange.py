@@ -33,8 +33,8 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
     weights = model.state_dict()
     kept = {name: weights[name] for name in other.state_dict() if ".attention." not in name}
     other.load_state_dict(kept, strict=False)
-    for trained, new in zip(model.blocks, other.blocks, strict=True):
-        fit_weights(trained.attention, new.attention)
+    for trained, new in zip(model.attentions, other.attentions, strict=True):
+        fit_weights(trained, new)
     return other.eval()
 
 

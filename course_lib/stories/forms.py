@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from course_lib.attention import (
 )
 from course_lib.attention.convert import split_to_wrapper
 
-from .storyteller import MakeAttention, Storyteller
+from .storyteller import Block, MakeAttention, Storyteller
 
 TRAINED = Path(__file__).parent / "trained"  # a file for each form
 WINDOW = 16  # tokens
@@ -39,12 +39,15 @@ class Form(NamedTuple):
 
     attention: MakeAttention
     options: Mapping[str, Any] = {}
-    steps: int = 2000
+    steps: int = 3000
 
 
 def one_head(d_in: int, d_out: int, num_heads: int) -> SingleHeadAttention:
     """One head as wide as all the others have together."""
     return SingleHeadAttention(d_in, d_out)
+
+
+grouped_query = partial(GroupedQueryAttention, num_kv_heads=2)
 
 
 def llama(d_in: int, d_out: int, num_heads: int, **options: Any) -> LlamaAttention:
@@ -63,12 +66,12 @@ FORMS: Mapping[str, Form] = {
     "one head": Form(one_head),
     "weight split": Form(MultiHeadAttention),
     "multi-query": Form(MultiQueryAttention),
-    "grouped-query": Form(partial(GroupedQueryAttention, num_kv_heads=2)),
+    "grouped-query": Form(grouped_query),
     "llama": Form(llama, ROTARY),
     "window": Form(partial(llama, window=WINDOW), ROTARY),
     "latent": Form(latent, ROTARY),
     "no positions": Form(MultiQueryAttention, {"positions": False}),
-    "best": Form(llama, ROTARY | {"width": 96, "num_heads": 6, "num_blocks": 3}, steps=4000),
+    "best": Form(grouped_query, {"width": 96, "num_blocks": 3}, steps=4000),
 }
 
 
@@ -106,8 +109,8 @@ def as_wrapper(model: Storyteller) -> Storyteller:
     """The same model with wrappers of heads in place of the weight split."""
     wrapper = model.like(MultiHeadAttentionWrapper)
     wrapper.load_state_dict(model.state_dict(), strict=False)
-    for mine, theirs in zip(wrapper.blocks, model.blocks, strict=True):
-        mine.attention = split_to_wrapper(theirs.attention)
+    for block, split in zip(wrapper.blocks, model.attentions, strict=True):
+        cast(Block, block).attention = split_to_wrapper(cast(MultiHeadAttention, split))
     return wrapper.eval()
 
 

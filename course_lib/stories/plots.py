@@ -73,6 +73,10 @@ FOUND = (
     "So {hero} and {friend} went to the {place} and found the {colour} {thing}.",
     'Then {friend} said, "I saw {a colour} {thing} by the {place}!"',
 )
+FOUND_ALONE = (
+    "But in the morning the {colour} {thing} lay by the {place}.",
+    "Then {she} went to the {place}, and there was the {colour} {thing}.",
+)
 THANK = (
     '"Thank you, dear {friend}!" cried {hero}.',
     "By the {place} {hero} took the {colour} {thing} and thanked the {other animal}.",
@@ -99,9 +103,14 @@ PACK = (
     '"Do not forget your {colour} {thing}," said {friend}.',
     "",
 )
+FOUND_BOTH = (
+    "They found {a colour} {thing} on the road.",
+    "In the grass lay {a colour} {thing}.",
+    "Together they made {a colour} {thing}.",
+)
 GIVE = (
-    "One day {first} gave {second} the {colour} {thing}.",
-    "In winter {first} brought the {colour} {thing} to {second}.",
+    "Then {first} gave {second} the {colour} {thing}.",
+    "On the next day {first} brought the {colour} {thing} to {second}.",
     '"This {thing} is for you, {second}," said {first}.',
 )
 GIVEN = (
@@ -138,6 +147,10 @@ SEEN = (
 NEED = (
     "One day {she} was {feeling}.",
     "It was winter by the {home}, and {hero} was {feeling}.",
+    "That night {hero} felt very {feeling}.",
+)
+NEED_ALONE = (
+    "One day {she} was {feeling}.",
     "That night {hero} felt very {feeling}.",
 )
 HELP = (
@@ -189,7 +202,7 @@ WHERE_RUN = ("Where did they run? To the {place}.",)
 WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who gave the {thing} away? It was {first}.")
 WHO_WON = ("Who won? It was {first}.", "Who came last? It was {second}.")
 WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "")
-THING_COLOUR = ("What colour was the {thing}? It was {colour}.", "And the {thing}? Its colour was {colour}.")
+THING_COLOUR = ("What colour was the {thing}? It was {colour}.", "And what was the colour of the {thing}? It was {colour}.")
 OTHER_COLOUR = (
     "What colour was the {other thing}? It was {other colour}.",
     "Whose was the {other thing}? It belonged to {friend}. And the {thing}? To {hero}.",
@@ -206,7 +219,7 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(WHO_WAS_HERO, OTHER_COLOUR, THING_COLOUR),
     ),
     "gift": (
-        *(BEGIN, LIVED, OWNED, MEET, FRIEND, GIVE, GIVEN, KEEP, FRIENDS),
+        *(BEGIN, LIVED, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, KEEP, FRIENDS),
         *(WHERE_LIVED, WHAT_COLOUR, WHO_HAD),
     ),
     "moved": (
@@ -226,7 +239,14 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_LIVED),
     ),
     "one alone": (
-        *(BEGIN, LIVED, OWNED, NEED, GONE, SMILE),
-        *(WHO_WAS_HERO, WHERE_LIVED, WHAT_COLOUR, WHO_FELT),
+        *(BEGIN, LIVED, OWNED, GONE, FELT, FOUND_ALONE, SMILE),
+        *(WHO_WAS_HERO, WHERE_LIVED, WHERE_THING, WHAT_COLOUR),
     ),
+    # Short ones: what was just said is asked at once.
+    "at home": (BEGIN, LIVED, WHO_WAS_HERO, WHERE_LIVED),
+    "a mood": (BEGIN, NEED_ALONE, WHO_WAS_HERO, WHO_FELT),
+    "a thing": (BEGIN, OWNED, WHO_WAS_HERO, WHAT_COLOUR),
+    "a hiding place": (BEGIN, OWNED, PUT, WHAT_COLOUR, WHERE_THING),
+    "a visit": (BEGIN, MEET, FRIEND, WHO_WAS_HERO, WHO_WAS_FRIEND),
+    "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, WHO_HAD),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from course_lib.attention import KVCache, MultiQueryAttention
 
+from .copying import start_by_copying
 from .language import VOCABULARY, joined, words
 from .muon import Muon
 
@@ -49,7 +50,8 @@ class Block(nn.Module):
 class Storyteller(nn.Module):
     """A decoder of a few blocks that reads words and predicts the next one.
 
-        x = word_table[tokens] + position_table[positions];  logits = next_word(norm(blocks(x)))
+        x = sqrt(width) / 2 word_table[tokens] + position_table[positions]
+        logits = norm(blocks(x)) word_table^T
 
     Args:
         attention: A class of attention, or a function, called as attention(width, width, num_heads). What it makes maps
@@ -86,11 +88,12 @@ class Storyteller(nn.Module):
         self.numbers = {word: number for number, word in enumerate(self.vocabulary)}
         self.max_len = max_len
         self.word_table = nn.Embedding(len(self.vocabulary), width)
-        nn.init.normal_(self.word_table.weight, std=0.1)
-        self.position_table = nn.Parameter(0.1 * sinusoids(max_len, width)) if positions else None
+        nn.init.normal_(self.word_table.weight, std=width**-0.5)
+        self.position_table = nn.Parameter(0.5 * sinusoids(max_len, width)) if positions else None
         self.blocks = nn.ModuleList(Block(attention, width, num_heads, norm) for _ in range(num_blocks))
         self.norm = norm(width)
-        self.next_word = nn.Linear(width, len(self.vocabulary), bias=False)
+        for made in self.attentions:
+            start_by_copying(made)
 
     def forward(self, tokens: Tensor, caches: Sequence[KVCache] | None = None) -> Tensor:
         """Score each word of the vocabulary as the next one, after each token.
@@ -108,17 +111,23 @@ class Storyteller(nn.Module):
         start = caches[0].length if caches else 0
         end = start + tokens.shape[1]
         self._check_length(end)
-        x = self.word_table(tokens)  # (b, t) -> (b, t, m)
+        table = self.word_table.weight  # (v, m)
+        x = self.word_table(tokens) * (table.shape[1] ** 0.5 / 2)  # (b, t) -> (b, t, m)
         if self.position_table is not None:
             x = x + self.position_table[start:end]  # (b, t, m) + (t, m)
         for index, block in enumerate(self.blocks):
             x = block(x, cache=caches[index]) if caches else block(x)
-        return self.next_word(self.norm(x))  # (b, t, m) -> (b, t, v)
+        return self.norm(x) @ table.T  # (b, t, m) @ (m, v) -> (b, t, v)
 
     def _check_length(self, length: int) -> None:
         """Refuse more tokens than the model can read."""
         if length > self.max_len:
             raise ValueError(f"the model reads {self.max_len} tokens at most (max_len), not {length}: shorten the text")
+
+    @property
+    def attentions(self) -> list[nn.Module]:
+        """The attention of each block."""
+        return [cast(Block, block).attention for block in self.blocks]
 
     def like(self, attention: MakeAttention) -> Storyteller:
         """A new storyteller of the same sizes with another attention, with random weights."""
@@ -150,7 +159,7 @@ class Storyteller(nn.Module):
         weight = self.word_table.weight
         like_weight = {"dtype": weight.dtype, "device": weight.device}
         made: list[KVCache] = []
-        for attention in (block.attention for block in self.blocks):
+        for attention in self.attentions:
             sizes = getattr(attention, "cache_sizes", None)
             if sizes is None or "cache" not in inspect.signature(attention.forward).parameters:
                 return None
@@ -159,7 +168,7 @@ class Storyteller(nn.Module):
         return made
 
     def train_on(
-        self, texts: Sequence[str], *, steps: int = 1200, batch: int = 12, rate: float = 1.0, seed: int = 0
+        self, texts: Sequence[str], *, steps: int = 1500, batch: int = 8, rate: float = 1.0, seed: int = 0
     ) -> list[float]:
         """Learn to predict each word of texts from those before it.
 
@@ -170,7 +179,7 @@ class Storyteller(nn.Module):
             texts: Such as the texts of `stories`. A text longer than max_len is cut into pieces.
             steps: How often the parameters are moved.
             batch: Texts in each step.
-            rate: Times 0.02, Muon's highest learning rate, and times 0.01, AdamW's.
+            rate: Times 0.02, Muon's highest learning rate, and times 0.002, AdamW's.
             seed: Another seed draws the texts in another order.
 
         Returns:
@@ -183,7 +192,7 @@ class Storyteller(nn.Module):
         draw = torch.Generator().manual_seed(seed)
         matrices = [one for one in self.blocks.parameters() if one.dim() == 2]
         others = [one for one in self.parameters() if all(one is not matrix for matrix in matrices)]
-        adam = torch.optim.AdamW(others, 0.01 * rate, betas=(0.9, 0.95), weight_decay=0.1)
+        adam = torch.optim.AdamW(others, 0.002 * rate, betas=(0.9, 0.95), weight_decay=0.1)
         optimizers = Muon(matrices, 0.02 * rate), adam
         schedules = [
             LambdaLR(optimizer, lambda step: min(1, (step + 1) / 50) * (1 - step / steps)) for optimizer in optimizers

@@ -3,7 +3,7 @@
 GIRLS = ("Anna", "Ella", "Ida", "Lucy", "Mila", "Nora", "Rose", "Ruth")
 BOYS = ("Ben", "Finn", "Hugo", "Leo", "Max", "Otto", "Sam", "Tom")
 NAMES = GIRLS + BOYS
-ANIMALS = ("bear", "cat", "crow", "dog", "fox", "frog", "goose", "hare", "hen", "mouse", "otter", "owl", "pig", "wolf")
+ANIMALS = ("bear", "cat", "crow", "dog", "duck", "fox", "frog", "goose", "hare", "mouse", "otter", "owl", "pig", "wolf")
 THINGS = (
     "ball",
     "bell",
@@ -23,4 +23,4 @@ THINGS = (
 COLOURS = ("black", "blue", "brown", "green", "grey", "pink", "purple", "red", "white", "yellow")
 HOMES = ("barn", "castle", "cottage", "farm", "hut", "inn", "mill", "palace", "school", "tower")
 PLACES = ("bridge", "cave", "garden", "gate", "hill", "lake", "pond", "river", "rock", "tree", "well", "wood")
-FEELINGS = ("angry", "cold", "hungry", "lonely", "sad", "scared", "sleepy", "tired")
+FEELINGS = ("angry", "gloomy", "lonely", "sad", "scared", "unhappy", "upset", "worried")

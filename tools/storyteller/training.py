@@ -1,0 +1,63 @@
+"""Train one storyteller and measure it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import torch
+
+from course_lib.stories import Storyteller, fact_probabilities, facts_kept, stories
+from course_lib.stories.forms import FORMS
+from course_lib.stories.storyteller import MakeAttention
+
+SEEDS = (0, 1, 2)
+NUM_STORIES = 20_000  # that a model is trained on
+TRAINING_SEED = 1
+WRITTEN = 100  # stories that are read for the facts that they keep
+TEMPERATURE = 0.7
+LAST = 50  # steps of which the training loss is the mean
+
+
+class Measured(NamedTuple):
+    """What is said of a model.
+
+    Attributes:
+        training_loss: The mean of the last steps; nan if it was not trained.
+        loss: On stories that it has not read.
+        sure: Kind of fact -> how sure it is of the right word, see `fact_probabilities`.
+        kept: Kind of fact -> stories that keep it, of those that it wrote which say something of it.
+        told: Kind of fact -> those stories.
+        story: One of them.
+    """
+
+    training_loss: float
+    loss: float
+    sure: dict[str, float]
+    kept: dict[str, int]
+    told: dict[str, int]
+    story: str
+
+
+def trained(
+    form: str, *, seed: int, attention: MakeAttention | None = None, rate: float = 1.0, steps: int | None = None
+) -> tuple[Storyteller, float]:
+    """A storyteller of a form, trained, and its training loss."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    model = Storyteller(attention or FORMS[form].attention, **FORMS[form].options)
+    texts = [story.text for story in stories(NUM_STORIES, seed=TRAINING_SEED)]
+    losses = model.train_on(texts, steps=steps or FORMS[form].steps, seed=seed, rate=rate)
+    return model, sum(losses[-LAST:]) / LAST
+
+
+def measured(model: Storyteller, training_loss: float = float("nan"), **options: Any) -> Measured:
+    """Let a model write stories, and read them and what it says of others."""
+    written = [model.write(temperature=TEMPERATURE, seed=seed, **options) for seed in range(WRITTEN)]
+    kept, told = Counter[str](), Counter[str]()
+    for text in written:
+        found = facts_kept(text)
+        kept += Counter({kind: int(is_kept) for kind, is_kept in found.items()})
+        told += Counter(found.keys())
+    sure = fact_probabilities(model)
+    return Measured(training_loss, sure.pop("loss"), sure, dict(kept), dict(told), written[0])
