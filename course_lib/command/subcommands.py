@@ -29,6 +29,7 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
         "figures": "draw the figures under figures/ again",
         "bench": "measure the forms of attention side by side (--list, --quick, --json)",
         "doctor-bench": "measure how many of a bank of mistakes the doctor finds, names and locates",
+        "storyteller": "train the storytellers (--consequences: measure what each mistake does to one)",
         "grade-bench": "measure how fast a class is graded, compared with nbgrader",
         "lock": "make requirements.lock again from pyproject.toml (--upgrade: newest versions)",
     }),

@@ -26,6 +26,7 @@ from .storyteller import Block, MakeAttention, Storyteller
 
 TRAINED = Path(__file__).parent / "trained"  # a file for each form
 WINDOW = 16  # tokens
+ROPE_THETA = 100.0  # texts are short: the slowest pair turns by half a circle within one
 
 
 class Form(NamedTuple):
@@ -52,13 +53,20 @@ grouped_query = partial(GroupedQueryAttention, num_kv_heads=2)
 
 def llama(d_in: int, d_out: int, num_heads: int, **options: Any) -> LlamaAttention:
     """Llama's attention, with two kv heads."""
-    return LlamaAttention(d_in, num_heads, num_kv_heads=2, **options)
+    return LlamaAttention(d_in, num_heads, num_kv_heads=2, rope_theta=ROPE_THETA, **options)
 
 
 def latent(d_in: int, d_out: int, num_heads: int) -> LatentAttention:
     """Latent attention, whose cache is as large as that of multi-query attention."""
     head_dim = d_in // num_heads
-    return LatentAttention(d_in, num_heads, latent_dim=3 * head_dim // 2, head_dim=head_dim, rotary_dim=head_dim // 2)
+    return LatentAttention(
+        d_in,
+        num_heads,
+        latent_dim=3 * head_dim // 2,
+        head_dim=head_dim,
+        rotary_dim=head_dim // 2,
+        rope_theta=ROPE_THETA,
+    )
 
 
 ROTARY: Mapping[str, Any] = {"positions": False, "norm": nn.RMSNorm}
@@ -88,6 +96,11 @@ def new_storyteller(form: str, *, seed: int = 0) -> Storyteller:
         return Storyteller(FORMS[form].attention, **FORMS[form].options)
 
 
+def file_of(form: str) -> Path:
+    """The file of a form's trained weights."""
+    return TRAINED / f"{form.replace(' ', '-')}.npz"
+
+
 def load_storyteller(form: str = "multi-query") -> Storyteller:
     """A trained storyteller, in eval mode, on the CPU.
 
@@ -100,7 +113,7 @@ def load_storyteller(form: str = "multi-query") -> Storyteller:
     if form == "wrapper":
         return as_wrapper(load_storyteller("weight split"))
     model = new_storyteller(form)
-    with np.load(TRAINED / f"{form.replace(' ', '-')}.npz", allow_pickle=False) as stored:
+    with np.load(file_of(form), allow_pickle=False) as stored:
         model.load_state_dict({name: torch.from_numpy(stored[name]).float() for name in stored.files}, strict=False)
     return model.eval()
 

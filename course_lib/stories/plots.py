@@ -202,7 +202,10 @@ WHERE_RUN = ("Where did they run? To the {place}.",)
 WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who gave the {thing} away? It was {first}.")
 WHO_WON = ("Who won? It was {first}.", "Who came last? It was {second}.")
 WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "")
-THING_COLOUR = ("What colour was the {thing}? It was {colour}.", "And what was the colour of the {thing}? It was {colour}.")
+THING_COLOUR = (
+    "What colour was the {thing}? It was {colour}.",
+    "And what was the colour of the {thing}? It was {colour}.",
+)
 OTHER_COLOUR = (
     "What colour was the {other thing}? It was {other colour}.",
     "Whose was the {other thing}? It belonged to {friend}. And the {thing}? To {hero}.",

@@ -229,20 +229,20 @@ class Storyteller(nn.Module):
     def generate(
         self, tokens: Tensor, num_new: int, *, temperature: float = 0.0, seed: int = 0, use_cache: bool = True
     ) -> Iterator[Tensor]:
-        """Yield new tokens, one by one, each (1, 1).
+        """Yield new tokens, one by one, each (batch, 1).
 
         Args:
-            tokens: (1, token), what they go on after.
+            tokens: (batch, token), what they go on after.
             num_new: How many.
             temperature: What the logits are divided by before a token is drawn; 0 takes the likeliest.
             seed: Another seed draws other tokens.
             use_cache: Whether keys and values are kept from token to token, where the attention takes a cache.
         """
         draw = torch.Generator().manual_seed(seed)
-        caches = self.new_caches() if use_cache else None
+        caches = self.new_caches(len(tokens)) if use_cache else None
         unread = tokens
         for _ in range(num_new):
-            logits = self(unread, caches)[:, -1]  # (1, v)
+            logits = self(unread, caches)[:, -1]  # (b, v)
             if temperature:
                 new = torch.multinomial((logits / temperature).softmax(-1).cpu(), 1, generator=draw).to(tokens.device)
             else:
@@ -275,20 +275,37 @@ class Storyteller(nn.Module):
         Raises:
             ValueError: A temperature below 0, a word that the model doesn't know, a beginning that is too long.
         """
+        return self.write_several(
+            1, beginning, temperature=temperature, seed=seed, num_words=num_words, use_cache=use_cache
+        )[0]
+
+    def write_several(
+        self,
+        count: int,
+        beginning: str = "",
+        *,
+        temperature: float = 0.7,
+        seed: int = 0,
+        num_words: int | None = None,
+        use_cache: bool = True,
+    ) -> list[str]:
+        """Write several texts from one beginning at once, as `write` does."""
         if temperature < 0:
             raise ValueError(f"temperature is {temperature}: give 0 for the likeliest words, or more")
-        tokens = self.encode(beginning)
+        tokens = self.encode(beginning).repeat(count, 1)
         self._check_length(tokens.shape[1])
         room = self.max_len + 1 - tokens.shape[1]
         num_new = room if num_words is None else min(num_words, room)
+        ended = torch.zeros(count, dtype=torch.bool, device=tokens.device)
         was_training = self.training
         self.eval()
         for new in self.generate(tokens, num_new, temperature=temperature, seed=seed, use_cache=use_cache):
             tokens = torch.cat([tokens, new], dim=1)
-            if self.vocabulary[int(new)] == END:
+            ended |= new[:, 0] == self.numbers[END]
+            if ended.all():
                 break
         self.train(was_training)
-        return self.decode(tokens[0])
+        return [self.decode(row) for row in tokens]
 
 
 def sinusoids(max_len: int, width: int) -> Tensor:

@@ -5,7 +5,7 @@ from torch import nn
 
 
 def rotate(x, start):  # (b, h, t, d): position start and those after it
-    rates = 10000.0 ** (-torch.arange(0, x.shape[3], 2) / x.shape[3])
+    rates = 100.0 ** (-torch.arange(0, x.shape[3], 2) / x.shape[3])
     angles = torch.arange(start, start + x.shape[2])[:, None] * rates  # (t, d / 2)
     first, second = x.chunk(2, dim=-1)
     cos, sin = angles.cos(), angles.sin()

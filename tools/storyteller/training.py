@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -23,7 +23,7 @@ class Measured(NamedTuple):
     """What is said of a model.
 
     Attributes:
-        training_loss: The mean of the last steps; nan if it was not trained.
+        training_loss: The mean of the last steps; None if it was not trained.
         loss: On stories that it has not read.
         sure: Kind of fact -> how sure it is of the right word, see `fact_probabilities`.
         kept: Kind of fact -> stories that keep it, of those that it wrote which say something of it.
@@ -31,7 +31,7 @@ class Measured(NamedTuple):
         story: One of them.
     """
 
-    training_loss: float
+    training_loss: float | None
     loss: float
     sure: dict[str, float]
     kept: dict[str, int]
@@ -51,9 +51,9 @@ def trained(
     return model, sum(losses[-LAST:]) / LAST
 
 
-def measured(model: Storyteller, training_loss: float = float("nan"), **options: Any) -> Measured:
+def measured(model: Storyteller, training_loss: float | None = None, *, use_cache: bool = True) -> Measured:
     """Let a model write stories, and read them and what it says of others."""
-    written = [model.write(temperature=TEMPERATURE, seed=seed, **options) for seed in range(WRITTEN)]
+    written = model.write_several(WRITTEN, temperature=TEMPERATURE, seed=0, use_cache=use_cache)
     kept, told = Counter[str](), Counter[str]()
     for text in written:
         found = facts_kept(text)

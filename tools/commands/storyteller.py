@@ -1,0 +1,27 @@
+"""Train the storytellers that come with the course, or measure what each mistake does to one."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from course_lib.command import CourseError, repository
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("forms", nargs="*", help="forms to train, such as multi-query (default: all)")
+    parser.add_argument("--consequences", action="store_true", help="measure the mistakes instead")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Store weights and card, or the table of consequences."""
+    repository()
+    from tools.storyteller.store import FORMS, measure_consequences, train_forms
+
+    if unknown := [form for form in args.forms if form not in FORMS]:
+        raise CourseError(f"there is no form {unknown[0]!r}; the forms are {', '.join(FORMS)}.")
+    with tempfile.TemporaryDirectory() as scratch:
+        if args.consequences:
+            measure_consequences(Path(scratch))
+        else:
+            train_forms(args.forms or FORMS, Path(scratch))
+    return 0

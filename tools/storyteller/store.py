@@ -1,0 +1,90 @@
+"""Run trainings side by side and store what they give."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_lib.stories.forms import FORMS, TRAINED, file_of, new_storyteller, save_weights
+
+from .consequences import FORM, IN_CACHE, MISTAKES, RATES, RIGHT, attention_with, put_into, trained_with
+from .training import SEEDS, measured, trained
+
+PROCESSES = 2
+CARD, CONSEQUENCES = TRAINED / "card.json", TRAINED / "consequences.json"
+Job = tuple[str, int, float]  # form or mistake, seed, rate
+
+
+def train_forms(forms: Iterable[str], scratch: Path) -> None:
+    """Train forms under each seed; store the weights of the first and describe all of them in the card."""
+    jobs = [(form, seed, 1.0) for form in forms for seed in SEEDS]
+    card = json.loads(CARD.read_text(encoding="utf-8")) if CARD.exists() else {}
+    for (form, seed, _), result in side_by_side(partial(_train_form, scratch), jobs):
+        row = card.setdefault(form, {"seeds": []})
+        if seed == SEEDS[0]:
+            (scratch / f"{form}.npz").replace(file_of(form))
+            row.update(
+                parameters=sum(one.numel() for one in new_storyteller(form).parameters()),
+                steps=FORMS[form].steps,
+                sha256=hashlib.sha256(file_of(form).read_bytes()).hexdigest(),
+                seeds=[],
+            )
+        row["seeds"].append(result)
+        _write(CARD, {name: card[name] for name in FORMS if name in card})
+
+
+def _train_form(scratch: Path, job: Job) -> dict[str, Any]:
+    form, seed, _ = job
+    model, loss = trained(form, seed=seed)
+    save_weights(model, scratch / (f"{form}.npz" if seed == SEEDS[0] else f"{form}-{seed}.npz"))
+    return measured(model, loss)._asdict()
+
+
+def measure_consequences(scratch: Path) -> None:
+    """Measure what each mistake does, under each seed and learning rate."""
+    runs = [(seed, rate) for seed in SEEDS for rate in RATES]
+    found: dict[str, dict[str, list[Any]]] = {mistake: {"trained": [], "put_in": []} for mistake in MISTAKES}
+    for mistakes in ((RIGHT,), MISTAKES[1:]):  # the right models first: mistakes are put into them
+        jobs = [(mistake, *run) for mistake in mistakes for run in runs]
+        for (mistake, seed, rate), results in side_by_side(partial(_measure_mistake, scratch), jobs):
+            for column, result in results.items():
+                found[mistake][column].append({"seed": seed, "rate": rate, **result})
+            _write(CONSEQUENCES, found)
+
+
+def _measure_mistake(scratch: Path, job: Job) -> dict[str, dict[str, Any]]:
+    mistake, seed, rate = job
+    torch.set_num_threads(1)
+    weights = scratch / f"right-{seed}-{rate}.pt"
+    results: dict[str, dict[str, Any]] = {}
+    if mistake not in IN_CACHE:
+        model, loss = trained_with(mistake, seed, rate)
+        results["trained"] = measured(model, loss, use_cache=False)._asdict()
+        if mistake == RIGHT:
+            torch.save(model.state_dict(), weights)
+    if mistake != RIGHT:
+        right = new_storyteller(FORM).like(attention_with(RIGHT))
+        right.load_state_dict(torch.load(weights, weights_only=True))
+        results["put_in"] = put_into(right, mistake)._asdict()
+    return results
+
+
+def side_by_side(work: Callable[[Job], Any], jobs: list[Job]) -> Iterable[tuple[Job, Any]]:
+    """Run jobs in processes of their own, and yield each with its result, in their order."""
+    start = time.perf_counter()
+    with get_context("spawn").Pool(PROCESSES, maxtasksperchild=1) as pool:
+        for job, result in zip(jobs, pool.imap(work, jobs), strict=True):
+            print(f"{time.perf_counter() - start:6.0f} s  {job[0]}, seed {job[1]}, rate {job[2]}", flush=True)
+            yield job, result
+
+
+def _write(path: Path, found: Any) -> None:
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
