@@ -40,7 +40,7 @@ class Form(NamedTuple):
 
     attention: MakeAttention
     options: Mapping[str, Any] = {}
-    steps: int = 3000
+    steps: int = 2500
 
 
 def one_head(d_in: int, d_out: int, num_heads: int) -> SingleHeadAttention:

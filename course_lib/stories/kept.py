@@ -11,6 +11,7 @@ from .language import CHOICES, GIRLS, KIND_OF, PRONOUNS, SLOT, parse_slot
 from .plots import PLOTS
 
 Reading = tuple[tuple[str, str], ...]  # the facts that a sentence says, by name, in its order
+DISTINCT = {"name", "thing", "place"}  # one word for two of these: nobody knows which is meant (two owls may well meet)
 SENTENCE_END = re.compile(r'[.!?]"? ')
 
 
@@ -76,7 +77,8 @@ def _readings(text: str, start: int) -> Iterator[tuple[Reading, int]]:
 
 def _disagreement(reading: Reading, facts: Mapping[str, str]) -> tuple[int, int]:
     """How much of a reading differs from what the text said before, and how much it says for the first time."""
-    return sum(_differs(*fact, facts) for fact in reading), sum(name not in facts for name, _ in reading)
+    differing = sum(_differs(*fact, facts) or _coincides(*fact, facts) for fact in reading)
+    return differing, sum(name not in facts for name, _ in reading)
 
 
 def _differs(name: str, word: str, facts: Mapping[str, str]) -> bool:
@@ -90,4 +92,10 @@ def _differs(name: str, word: str, facts: Mapping[str, str]) -> bool:
     if name in ("first", "second"):
         people = facts.get("hero"), facts.get("friend")
         return word not in people or word in (facts.get("first"), facts.get("second"))
-    return any(KIND_OF[known] == KIND_OF[name] and said == word for known, said in facts.items())
+    return KIND_OF[name] in DISTINCT and _coincides(name, word, facts)
+
+
+def _coincides(name: str, word: str, facts: Mapping[str, str]) -> bool:
+    """Whether a new fact is the same word as another one of its kind."""
+    kind = KIND_OF[name]
+    return name not in facts and any(KIND_OF[known] == kind and said == word for known, said in facts.items())

@@ -1,7 +1,7 @@
 """The words that a story chooses from."""
 
-GIRLS = ("Anna", "Ella", "Ida", "Lucy", "Mila", "Nora", "Rose", "Ruth")
-BOYS = ("Ben", "Finn", "Hugo", "Leo", "Max", "Otto", "Sam", "Tom")
+GIRLS = ("Anna", "Clara", "Ella", "Emma", "Ida", "Lucy", "Maya", "Mila", "Nora", "Rose", "Ruth", "Zoe")
+BOYS = ("Ben", "Finn", "Hugo", "Jack", "Leo", "Max", "Noah", "Oscar", "Otto", "Paul", "Sam", "Tom")
 NAMES = GIRLS + BOYS
 ANIMALS = ("bear", "cat", "crow", "dog", "duck", "fox", "frog", "goose", "hare", "mouse", "otter", "owl", "pig", "wolf")
 THINGS = (

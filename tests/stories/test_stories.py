@@ -90,3 +90,14 @@ def test_a_seed_tells_the_same_stories_again():
 def test_a_negative_count_is_refused():
     with pytest.raises(ValueError, match="count is -1, which is no number of stories: give 0 or more"):
         stories(-1)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "is_kept"),
+    [
+        ("Once there was a cat named Ida. Soon Ida met a cat. The cat was named Ben.", "animal", True),
+        ("Once there was a cat named Ida. Soon Ida met a dog. The dog was named Ida.", "name", False),
+    ],
+)
+def test_two_may_be_of_one_kind_but_not_of_one_name(text, kind, is_kept):
+    assert facts_kept(text)[kind] is is_kept
