@@ -1,0 +1,86 @@
+"""Write the page on the storyteller, from what its last training stored."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from course_lib.mistakes import CATALOGUE
+from course_lib.stories import KINDS, stories
+
+from . import markdown
+
+STORED = Path("course_lib/stories/trained")
+SHOWN = 3  # stories of the language
+TOLD, NOTHING = {"trained": "Trained with it", "put_in": "Put in"}, "(nothing)"
+Row = Mapping[str, Any]
+
+
+def parts(root: Path) -> dict[str, str]:
+    """The tables and stories of `storyteller.md`."""
+    card = json.loads((root / STORED / "card.json").read_text(encoding="utf-8"))
+    consequences = json.loads((root / STORED / "consequences.json").read_text(encoding="utf-8"))
+    return {
+        "language": "\n\n".join(f"> {story.text}" for story in stories(SHOWN, seed=4)),
+        "card": card_table(card),
+        "consequences": consequence_table(consequences),
+        "written": "\n\n".join(f"> {row['story']}" for row in card["best"]["seeds"]),
+        "wrong stories": wrong_stories(consequences),
+    }
+
+
+def card_table(card: Mapping[str, Row]) -> str:
+    """A row for each form: its size, its loss, and of each kind of fact how many of a hundred stories keep it."""
+    rows = [
+        (form, f"{row['parameters']:,}", spread([one["loss"] for one in row["seeds"]]), *kept_by_kind(row["seeds"]))
+        for form, row in card.items()
+    ]
+    return markdown.table(("form", "parameters", "loss", *KINDS), *rows)
+
+
+def kept_by_kind(seeds: Sequence[Row]) -> list[str]:
+    """Of each kind, the share of stories that keep it, in percent: the lowest and the highest of the seeds."""
+    shares = [[100 * one["kept"].get(kind, 0) / max(1, one["told"].get(kind, 0)) for one in seeds] for kind in KINDS]
+    return [spread(of_kind, digits=0) for of_kind in shares]
+
+
+def spread(numbers: Sequence[float], digits: int = 2) -> str:
+    """The lowest and the highest of numbers, or both at once."""
+    low, high = (f"{number:.{digits}f}" for number in (min(numbers), max(numbers)))
+    return low if low == high else f"{low} to {high}"
+
+
+def consequence_table(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> str:
+    """A row for each mistake: losses and facts when trained with it, and when put into a right model."""
+    head = ("mistake", "training loss", "loss", "facts kept", "put in: loss", "put in: facts kept")
+    rows: list[tuple[str, ...]] = []
+    for mistake, columns in found.items():
+        trained, put_in = columns["trained"], columns["put_in"]
+        learned = spread([one["training_loss"] for one in trained]) if trained else "–"
+        rows.append((title(mistake), learned, *loss_and_facts(trained), *loss_and_facts(put_in)))
+    return markdown.table(head, *rows)
+
+
+def loss_and_facts(runs: Sequence[Row]) -> tuple[str, str]:
+    """The spread of the loss, and the facts that all written stories keep, of those that they tell."""
+    if not runs:
+        return "–", "–"
+    kept, told = (sum((Counter(one[name]) for one in runs), Counter[str]()) for name in ("kept", "told"))
+    counts = [sum(count for kind, count in each.items() if kind in KINDS) for each in (kept, told)]
+    return spread([one["loss"] for one in runs]), f"{counts[0]:,} of {counts[1]:,}"
+
+
+def wrong_stories(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> str:
+    """One story for each mistake."""
+    lines: list[str] = []
+    for mistake, columns in found.items():
+        told = [(name, columns[name][0]["story"]) for name in ("trained", "put_in") if columns[name]]
+        lines.append(f"**{title(mistake)}**")
+        lines += [f"> {TOLD[name]}: {text or NOTHING}" for name, text in told]
+    return "\n\n".join(lines)
+
+
+def title(mistake: str) -> str:
+    """A mistake's name, with a link where the catalogue has it."""
+    return f"[{mistake}](mistakes/{mistake}.md)" if mistake in CATALOGUE else mistake
