@@ -39,7 +39,10 @@ def test_a_model_is_as_sure_as_the_card_says():
 
 def test_both_measures_agree():
     pairs = [
-        (share, row["sure"][kind]) for form in CARD.values() for row in form["seeds"] for kind, share in shares(row).items()
+        (share, row["sure"][kind])
+        for form in CARD.values()
+        for row in form["seeds"]
+        for kind, share in shares(row).items()
     ]
     kept, sure = torch.tensor(pairs, dtype=torch.float64).T
     assert len(pairs) > 100 and torch.corrcoef(torch.stack([kept, sure]))[0, 1] > 0.85

@@ -44,7 +44,7 @@ EDITED = {  # mistake -> what stands in the place of what
 IN_CACHE = {  # the same for those that show only where a cache is used, so that nothing is trained with them
     "positions-restart-in-cache": (ROTATED, ROTATED.replace("start", "0")),
     "causal-top-left": ("triu(diagonal=1 + start)", "triu(diagonal=1)"),
-    "stale-cache": (APPENDED, "cache.append(keys, values)"),
+    "stale-cache": (APPENDED, f"{APPENDED}\n            cache.rewind(start or cache.length)"),  # as after the prompt
 }
 MISTAKES = (RIGHT, WITHOUT, *PLANTED, *EDITED, *IN_CACHE)
 

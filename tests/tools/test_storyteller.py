@@ -1,0 +1,52 @@
+"""The table of consequences: the right code is the course's form, and each mistake changes what it says it changes."""
+
+import pytest
+import torch
+
+from course_lib.mistakes import CATALOGUE
+from course_lib.stories import with_attention
+from course_lib.stories.forms import new_storyteller
+from tools.book.storyteller import loss_and_facts, spread
+from tools.storyteller.consequences import FORM, IN_CACHE, MISTAKES, RIGHT, WITHOUT, attention_with
+
+BEGINNING = "Once there was an owl named Ida. Soon Ida met a cat."
+
+
+@pytest.fixture(scope="module")
+def model():
+    return new_storyteller(FORM, seed=5).double().eval()
+
+
+def logits(model, *, cached):
+    """The logits after each word, in one pass or word by word with a cache."""
+    tokens = model.encode(BEGINNING)
+    with torch.no_grad():
+        if not cached:
+            return model(tokens)
+        caches = model.new_caches()
+        return torch.cat([model(one, caches) for one in tokens.split(1, dim=1)], dim=1)
+
+
+def test_the_right_code_is_the_course_form(model):
+    right = with_attention(model, attention_with(RIGHT))
+    for cached in (False, True):
+        torch.testing.assert_close(logits(right, cached=cached), logits(model, cached=cached), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mistake", [one for one in MISTAKES if one not in (RIGHT, WITHOUT)])
+def test_a_mistake_changes_what_the_model_says(model, mistake):
+    wrong = with_attention(model, attention_with(mistake))
+    changed = [(logits(wrong, cached=one) - logits(model, cached=one)).abs().max() > 1e-2 for one in (False, True)]
+    assert mistake in CATALOGUE
+    assert changed[1] if mistake in IN_CACHE else changed[0]
+    assert not (mistake in IN_CACHE and changed[0])
+
+
+def test_cells_of_the_table():
+    runs = [
+        {"loss": loss, "kept": {"name": kept, "sentence": 9}, "told": {"name": 9, "thing": 1}}
+        for loss, kept in ((0.5, 8), (0.25, 4))
+    ]
+    assert loss_and_facts(runs) == ("0.25 to 0.50", "12 of 20")
+    assert loss_and_facts([]) == ("–", "–")
+    assert spread([0.301, 0.299]) == "0.30"
