@@ -7,14 +7,14 @@ from course_lib.mistakes import CATALOGUE
 from course_lib.stories import with_attention
 from course_lib.stories.forms import new_storyteller
 from tools.book.storyteller import loss_and_facts, spread
-from tools.storyteller.consequences import FORM, IN_CACHE, MISTAKES, RIGHT, WITHOUT, attention_with
+from tools.storyteller.consequences import EDITED, FORM, IN_CACHE, PLANTED, RIGHT, ROTARY_FORM, attention_with
 
 BEGINNING = "Once there was an owl named Ida. Soon Ida met a cat."
 
 
-@pytest.fixture(scope="module")
-def model():
-    return new_storyteller(FORM, seed=5).double().eval()
+@pytest.fixture(scope="module", params=[FORM, ROTARY_FORM])
+def model(request):
+    return new_storyteller(request.param, seed=5).double().eval()
 
 
 def logits(model, *, cached):
@@ -27,19 +27,25 @@ def logits(model, *, cached):
         return torch.cat([model(one, caches) for one in tokens.split(1, dim=1)], dim=1)
 
 
+def is_rotary(model):
+    return model.position_table is None
+
+
 def test_the_right_code_is_the_course_form(model):
-    right = with_attention(model, attention_with(RIGHT))
+    right = with_attention(model, attention_with(RIGHT, rotary=is_rotary(model)))
     for cached in (False, True):
         torch.testing.assert_close(logits(right, cached=cached), logits(model, cached=cached), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("mistake", [one for one in MISTAKES if one not in (RIGHT, WITHOUT)])
+@pytest.mark.parametrize("mistake", [*PLANTED, *EDITED])
 def test_a_mistake_changes_what_the_model_says(model, mistake):
-    wrong = with_attention(model, attention_with(mistake))
-    changed = [(logits(wrong, cached=one) - logits(model, cached=one)).abs().max() > 1e-2 for one in (False, True)]
+    wrong = with_attention(model, attention_with(mistake, rotary=is_rotary(model)))
+    changes = [(logits(wrong, cached=one) - logits(model, cached=one)).abs().max() > 1e-2 for one in (False, True)]
     assert mistake in CATALOGUE
-    assert changed[1] if mistake in IN_CACHE else changed[0]
-    assert not (mistake in IN_CACHE and changed[0])
+    if mistake in IN_CACHE:
+        assert not changes[0] and (changes[1] or not is_rotary(model))
+    else:
+        assert changes[0] or not is_rotary(model)
 
 
 def test_cells_of_the_table():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,39 +15,34 @@ from course_lib.stories import Storyteller, with_attention
 from .plain import PlainAttention
 from .training import Measured, measured, trained
 
-FORM = "llama"  # rotary positions, two kv heads for four heads, a cache
-STEPS = 1200
-RATES = (1.0, 0.5)
-RIGHT, WITHOUT = "right", "without attention"
+FORM, STEPS, RATES = "grouped-query", 1000, (1.0, 0.5)  # what is trained
+ROTARY_FORM = "llama"  # with all its steps; only for mistakes that are put into it
+RIGHT, RIGHT_ROTARY, WITHOUT = "right", "right, with rotary positions", "without attention"
 PLANTED = (  # by operators on the source
     "missing-scale",
-    "wrong-scale",
     "softmax-wrong-axis",
     "double-softmax",
     "no-causal-mask",
     "mask-off-by-one",
-    "mask-with-zero",
     "mask-after-softmax",
     "split-without-transpose",
     "merge-without-transpose",
     "kv-heads-tiled",
     "heads-share-scores",
-    "scores-from-values",
     "projection-reused",
     "output-projection-missing",
 )
-ROTATED = "        queries = rotate(queries, start)\n        keys = rotate(keys, start)\n"
+TRAINED_WITH = (RIGHT, WITHOUT, *PLANTED)
 APPENDED = "keys, values = cache.append(keys, values)"
-EDITED = {  # mistake -> what stands in the place of what
-    "rotary-unused": (ROTATED, ""),
-    "rotary-on-values": (ROTATED, ROTATED + "        values = rotate(values, start)\n"),
-}
-IN_CACHE = {  # the same for those that show only where a cache is used, so that nothing is trained with them
+ROTATED = "queries, keys = rotate(queries, start), rotate(keys, start)"
+EDITED = {  # mistake -> what stands in the place of what; these are only put into right models
+    "rotary-unused": (ROTATED, "pass"),
+    "rotary-on-values": (ROTATED, f"{ROTATED}\n            values = rotate(values, start)"),
     "positions-restart-in-cache": (ROTATED, ROTATED.replace("start", "0")),
     "causal-top-left": ("triu(diagonal=1 + start)", "triu(diagonal=1)"),
-    "stale-cache": (APPENDED, f"{APPENDED}\n            cache.rewind(start or cache.length)"),  # as after the prompt
+    "token-missing-from-cache": (APPENDED, f"{APPENDED}\n            cache.rewind(start or cache.length)"),
 }
-MISTAKES = (RIGHT, WITHOUT, *PLANTED, *EDITED, *IN_CACHE)
+IN_CACHE = ("positions-restart-in-cache", "causal-top-left", "token-missing-from-cache")  # nothing else shows them
 
 
 class NoAttention(nn.Module):
@@ -60,16 +56,18 @@ class NoAttention(nn.Module):
         return 0.0 * x
 
 
-def attention_with(mistake: str) -> Any:
-    """The class of attention with a mistake."""
+def attention_with(mistake: str, *, rotary: bool = False) -> Any:
+    """What makes attention with a mistake."""
+    return NoAttention if mistake == WITHOUT else partial(_class_with(mistake), rotary=rotary)
+
+
+def _class_with(mistake: str) -> Any:
     if mistake == RIGHT:
         return PlainAttention
-    if mistake == WITHOUT:
-        return NoAttention
     if mistake in PLANTED:
         return inject(PlainAttention, mistake).code
     source = inspect.getsource(PlainAttention)
-    old, new = (EDITED | IN_CACHE)[mistake]
+    old, new = EDITED[mistake]
     if source.count(old) != 1:
         raise ValueError(
             f"{old!r} is found {source.count(old)} times in PlainAttention, for {mistake}: change the table"
@@ -88,5 +86,5 @@ def put_into(right: Storyteller, mistake: str) -> Measured:
         model = right.like(NoAttention)
         model.load_state_dict(right.state_dict(), strict=False)
     else:
-        model = with_attention(right, attention_with(mistake))
+        model = with_attention(right, attention_with(mistake, rotary=mistake in EDITED))
     return measured(model, use_cache=mistake in IN_CACHE)

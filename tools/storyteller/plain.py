@@ -1,4 +1,4 @@
-"""Grouped-query attention with rotary positions and a cache in one file, as it is often written: the right code."""
+"""Grouped-query attention with a cache, and rotary positions if wanted, as it is often written: the right code."""
 
 import torch
 from torch import nn
@@ -13,8 +13,9 @@ def rotate(x, start):  # (b, h, t, d): position start and those after it
 
 
 class PlainAttention(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads=2):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads=2, rotary=False):
         super().__init__()
+        self.rotary = rotary
         self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
         self.cache_sizes = num_kv_heads, self.head_dim, self.head_dim
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
@@ -28,8 +29,8 @@ class PlainAttention(nn.Module):
         queries = self.q_proj(x).view(b, t, self.num_heads, self.head_dim).transpose(1, 2)
         keys = self.k_proj(x).view(b, t, self.num_kv_heads, self.head_dim).transpose(1, 2)
         values = self.v_proj(x).view(b, t, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        queries = rotate(queries, start)
-        keys = rotate(keys, start)
+        if self.rotary:
+            queries, keys = rotate(queries, start), rotate(keys, start)
         if cache is not None:
             keys, values = cache.append(keys, values)
         keys = keys.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)

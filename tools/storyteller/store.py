@@ -15,7 +15,18 @@ import torch
 
 from course_lib.stories.forms import FORMS, TRAINED, file_of, new_storyteller, save_weights
 
-from .consequences import FORM, IN_CACHE, MISTAKES, RATES, RIGHT, attention_with, put_into, trained_with
+from .consequences import (
+    EDITED,
+    FORM,
+    RATES,
+    RIGHT,
+    RIGHT_ROTARY,
+    ROTARY_FORM,
+    TRAINED_WITH,
+    attention_with,
+    put_into,
+    trained_with,
+)
 from .training import SEEDS, measured, trained
 
 PROCESSES = 2
@@ -51,9 +62,12 @@ def _train_form(scratch: Path, job: Job) -> dict[str, Any]:
 def measure_consequences(scratch: Path) -> None:
     """Measure what each mistake does, under each seed and learning rate."""
     runs = [(seed, rate) for seed in SEEDS for rate in RATES]
-    found: dict[str, dict[str, list[Any]]] = {mistake: {"trained": [], "put_in": []} for mistake in MISTAKES}
-    for mistakes in ((RIGHT,), MISTAKES[1:]):  # the right models first: mistakes are put into them
-        jobs = [(mistake, *run) for mistake in mistakes for run in runs]
+    names = (RIGHT, RIGHT_ROTARY, *TRAINED_WITH[1:], *EDITED)
+    found: dict[str, dict[str, list[Any]]] = {each: {"trained": [], "put_in": []} for each in names}
+    right = [(RIGHT, *run) for run in runs] + [(RIGHT_ROTARY, seed, 1.0) for seed in SEEDS]
+    wrong = [(mistake, *run) for mistake in TRAINED_WITH[1:] for run in runs]
+    wrong += [(mistake, seed, 1.0) for mistake in EDITED for seed in SEEDS]
+    for jobs in (right, wrong):  # mistakes are put into the right ones
         for (mistake, seed, rate), results in side_by_side(partial(_measure_mistake, scratch), jobs):
             for column, result in results.items():
                 found[mistake][column].append({"seed": seed, "rate": rate, **result})
@@ -63,17 +77,18 @@ def measure_consequences(scratch: Path) -> None:
 def _measure_mistake(scratch: Path, job: Job) -> dict[str, dict[str, Any]]:
     mistake, seed, rate = job
     torch.set_num_threads(1)
-    weights = scratch / f"right-{seed}-{rate}.pt"
+    rotary = mistake == RIGHT_ROTARY or mistake in EDITED
+    weights = scratch / f"{rotary}-{seed}-{rate}.pt"
     results: dict[str, dict[str, Any]] = {}
-    if mistake not in IN_CACHE:
-        model, loss = trained_with(mistake, seed, rate)
-        results["trained"] = measured(model, loss, use_cache=False)._asdict()
-        if mistake == RIGHT:
+    if mistake not in EDITED:
+        model, loss = trained(ROTARY_FORM, seed=seed) if rotary else trained_with(mistake, seed, rate)
+        results["trained"] = measured(model, loss, use_cache=rotary)._asdict()
+        if mistake in (RIGHT, RIGHT_ROTARY):
             torch.save(model.state_dict(), weights)
-    if mistake != RIGHT:
-        right = new_storyteller(FORM).like(attention_with(RIGHT))
-        right.load_state_dict(torch.load(weights, weights_only=True))
-        results["put_in"] = put_into(right, mistake)._asdict()
+            return results
+    right = new_storyteller(ROTARY_FORM if rotary else FORM).like(attention_with(RIGHT, rotary=rotary))
+    right.load_state_dict(torch.load(weights, weights_only=True), strict=not rotary)  # its angles are in no table
+    results["put_in"] = put_into(right, mistake)._asdict()
     return results
 
 
