@@ -31,6 +31,8 @@ class Muon(torch.optim.Optimizer):
         """Move each matrix one step."""
         for group in self.param_groups:
             for matrix in group["params"]:
+                if matrix.grad is None:  # nothing uses it
+                    continue
                 mean = self.state[matrix].setdefault("mean", torch.zeros_like(matrix))
                 mean.mul_(group["momentum"]).add_(matrix.grad)
                 direction = orthogonal(matrix.grad + group["momentum"] * mean)

@@ -230,3 +230,10 @@ def test_speed_is_measured_of_any_class():
     assert speed.bytes_per_token == 2 * 2 * 8 * 4  # blocks, keys and values, head_dim, bytes
     mine = tokens_per_second(small(Mine), num_tokens=5, rounds=1)
     assert mine.with_cache != mine.with_cache and mine.bytes_per_token == 0
+
+
+def test_a_matrix_that_nothing_uses_stays_as_it_is():
+    model = small(inject(Plain, "projection-reused").code)
+    before = model.attentions[0].v_proj.weight.clone()
+    model.train_on([story.text for story in stories(9, seed=1)], steps=3, batch=2)
+    torch.testing.assert_close(model.attentions[0].v_proj.weight, before)
