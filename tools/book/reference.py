@@ -24,6 +24,7 @@ PARTS = {
     "testing": "The doctor in a test",
     "exercises": "Exercises",
     "stories": "Little stories",
+    "checkpoint": "Published models",
     "distributed": "Many devices",
     "timing": "Time and memory",
 }
@@ -37,6 +38,7 @@ FIRST = {  # what one comes for stands first, in this order
         "SingleHeadAttention", "MultiHeadAttentionWrapper", "MultiHeadAttention", "MultiQueryAttention",
         "GroupedQueryAttention", "LlamaAttention", "KVCache", "attend",
     ),
+    "checkpoint": ("load_checkpoint",),
     "diagnosis": ("diagnose", "Report", "Finding"),
     "exercises": ("check",),
     "pictures": ("layout_steps", "memory_row", "heatmap"),
