@@ -90,11 +90,14 @@ def assert_writes_the_same(checkpoint, folder, ids, **options):
 def test_logits_and_written_tokens_are_those_of_transformers(model, save):
     folder, ids, mask = save(**MODELS[model]), draw_ids(2, 11), torch.ones(2, 11, dtype=torch.long)
     mask[1, :4] = 0
+    state = torch.get_rng_state()
     checkpoint = load_checkpoint(folder)
+    assert torch.equal(torch.get_rng_state(), state)
     for found in (checkpoint.compare(ids), checkpoint.compare(ids, attention_mask=mask)):
         assert found.first is None and found.with_cache and found.logits < 1e-4 and len(found.layers) == 3
-    assert [type(each) for each in checkpoint.layers] == [LlamaAttention] * 3 and not checkpoint.model.training
-    for options in ({}, {"use_cache": False}, {"num_beams": 3}):
+    assert [type(each) for each in checkpoint.layers] == [LlamaAttention] * 3
+    assert not any(module.training for module in checkpoint.model.modules())
+    for options in ({}, {"use_cache": False}, {"num_beams": 3}, {"cache_implementation": "static"}):
         assert_writes_the_same(checkpoint, folder, ids, attention_mask=mask, **options)
 
 
@@ -234,11 +237,20 @@ def test_folders_that_are_none_or_lack_a_file_are_refused(save, tmp_path, monkey
             load_checkpoint(tmp_path)
 
 
-def test_a_model_without_its_last_layer_is_refused(save):
-    with pytest.raises(
-        ValueError, match=r"^the weights in '.*' lack lm_head\.weight: give the files of the whole model"
-    ):
-        load_checkpoint(save(head="Model"))
+UNFIT_WEIGHTS = {
+    "lack lm_head.weight": ({"head": "Model"}, {}),
+    "have other sizes than config.json for model.layers.0.self_attn.k_proj.weight, model.lay": ({}, {"head_dim": 14}),
+    "have what config.json has not, such as model.layers.2.input_layernorm.weight, mod": ({}, {"num_hidden_layers": 2}),
+}
+
+
+@pytest.mark.parametrize("words", UNFIT_WEIGHTS)
+def test_weights_that_are_not_those_of_the_configuration_are_refused(words, save):
+    written, edited = UNFIT_WEIGHTS[words]
+    folder = save(**written)
+    edit(folder, **edited)
+    with pytest.raises(ValueError, match=re.escape(f"the weights in {str(folder)!r} {words}")):
+        load_checkpoint(folder)
 
 
 def test_what_transformers_says_of_a_broken_file_is_passed_on(save, tmp_path):
@@ -247,17 +259,19 @@ def test_what_transformers_says_of_a_broken_file_is_passed_on(save, tmp_path):
         load_checkpoint(tmp_path)
 
 
-def test_only_whoever_is_online_and_says_so_asks_the_hub(monkeypatch):
-    asked = []
+def test_only_whoever_is_online_and_says_so_asks_the_hub(save, monkeypatch):
+    folder, asked = save(), []
 
     def ask(source, **options):
         asked.append((source, options["local_files_only"]))
         raise OSError("not found")
 
     monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", ask)
-    with pytest.raises(ValueError, match=r"^transformers can't open 'some/model': OSError: not found$"):
-        load_checkpoint("some/model", online=True)
-    assert asked == [("some/model", False)]
+    for source in ("some/model", str(folder)):
+        with pytest.raises(ValueError) as caught:
+            load_checkpoint(source, online=True)
+        assert str(caught.value) == f"transformers can't open {source!r}: OSError: not found"
+    assert asked == [("some/model", False), (str(folder), True)]
 
 
 class Biased(LlamaAttention):
@@ -325,6 +339,13 @@ def test_ids_that_the_model_can_not_take_are_refused(ids, got, save):
         "token_ids must be a tensor of integers, (batch, token), with at least 4 tokens, all below vocab_size=97, got "
         f"{got}: encode a text with the checkpoint's own tokenizer."
     )
+
+
+def test_a_mask_of_another_shape_is_refused(save):
+    with pytest.raises(
+        ValueError, match=r"^attention_mask must be \(2, 9\), as token_ids are, .* got the shape \(2, 5\) wi"
+    ):
+        load_checkpoint(save()).compare(draw_ids(2, 9), attention_mask=torch.ones(2, 5))
 
 
 def test_without_transformers_a_sentence_says_what_to_do(save, monkeypatch):

@@ -19,7 +19,7 @@ class Checkpoint:
 
     Attributes:
         model: transformers' model. `model.generate` writes with your attention, and with transformers' cache if your
-            forward takes `cache=`.
+            forward takes `cache=`. What its `save_pretrained` writes has the names of your parameters.
         layers: your attention modules, one per layer, with the trained weights.
     """
 
@@ -32,6 +32,7 @@ class Checkpoint:
         if not self._takes_cache:
             model.config.use_cache = model.generation_config.use_cache = False
         self._put(replacements)
+        model.eval()
 
     @torch.no_grad()
     def compare(self, token_ids: Tensor, *, attention_mask: Tensor | None = None) -> Comparison:
@@ -46,10 +47,15 @@ class Checkpoint:
                 compared.
 
         Raises:
-            ValueError, TypeError: token_ids that the model can't take.
+            ValueError: token_ids that the model can't take, an attention_mask of another shape.
         """
         _check_ids(token_ids, self.model.config.vocab_size)
-        real = torch.ones_like(token_ids, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+        real = (torch.ones_like(token_ids) if attention_mask is None else attention_mask).bool()
+        if real.shape != token_ids.shape or not real.any():
+            raise ValueError(
+                f"attention_mask must be {tuple(token_ids.shape)}, as token_ids are, with 1 for each token and 0 for "
+                f"padding, got the shape {tuple(real.shape)} with {int(real.sum())} tokens."
+            )
         calls: list[tuple[dict[str, Any], Tensor]] = []  # of transformers' attention, layer by layer
         handles = [
             module.to(self.model.device, self.model.dtype).register_forward_hook(

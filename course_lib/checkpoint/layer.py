@@ -56,6 +56,7 @@ class LayerAttention(nn.Module):
             options["positions"] = position_ids[0] if len(position_ids) == 1 else position_ids
         if attention_mask is not None:
             keep = attention_mask if attention_mask.dtype == torch.bool else attention_mask == 0
+            keep = keep[..., : start + num_tokens]
             if (keep != causal_keep(num_tokens, keep.shape[-1], device=device)).any():
                 options["keep"] = keep
         name = type(self.attention).__name__
@@ -110,8 +111,8 @@ class LayerCache(KVCache):
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append the keys and values of new tokens, and return all."""
-        self._keys, self._values = self.cache.update(keys, values, self.layer)
         self.length += keys.shape[2]
-        return self._keys, self._values
+        self._keys, self._values = self.cache.update(keys, values, self.layer)
+        return self.keys, self.values  # of the tokens so far, where a StaticCache has room for more
 
     __call__ = append  # as MyCache of lesson 08

@@ -29,6 +29,11 @@ SETTINGS = (  # of transformers: name, the values that give Llama's attention as
     ),
     ("rope_type", ("default",), "choose a model whose positions are not scaled"),
 )
+UNFIT = (  # of what transformers reports: it would draw random weights, or leave some out
+    ("missing_keys", "lack"),
+    ("mismatched_keys", "have other sizes than config.json for"),
+    ("unexpected_keys", "have what config.json has not, such as"),
+)
 
 
 def load_checkpoint(
@@ -85,7 +90,7 @@ def load_checkpoint(
         module = _build(attention, sizes).to(model.dtype)
         _copy_weights(layer.self_attn, module, sizes)
         replacements.append(LayerAttention(module, index, config.num_key_value_heads, config.head_dim))
-    return Checkpoint(model.eval(), replacements)
+    return Checkpoint(model, replacements)
 
 
 def _find(folder: str | Path, online: bool) -> tuple[str, bool]:
@@ -128,12 +133,14 @@ def _open(source: str, local: bool, dtype: torch.dtype) -> Any:
             local_files_only=local,
             trust_remote_code=False,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # and so they are listed, too
         )
     model, loading = loaded
-    if missing := sorted(loading["missing_keys"]):  # transformers draws random ones
-        raise ValueError(
-            f"the weights in {source!r} lack {first_of(missing, 2, len(missing))}: give the files of the whole model."
-        )
+    for kind, how in UNFIT:
+        if names := sorted(name if isinstance(name, str) else name[0] for name in loading[kind]):
+            raise ValueError(
+                f"the weights in {source!r} {how} {first_of(names, 2, len(names))}: give all files of one model."
+            )
     return model
 
 
