@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .layer import LayerAttention
 
-LAST_PARTS = [2, 1]  # tokens that are compared with those before them in a cache
+LAST_PARTS = (2, 1)  # tokens that are compared with those before them in a cache
 
 
 class Checkpoint:
@@ -56,7 +56,28 @@ class Checkpoint:
                 f"attention_mask must be {tuple(token_ids.shape)}, as token_ids are, with 1 for each token and 0 for "
                 f"padding, got the shape {tuple(real.shape)} with {int(real.sum())} tokens."
             )
-        calls: list[tuple[dict[str, Any], Tensor]] = []  # of transformers' attention, layer by layer
+        expected, calls = self._own_calls(token_ids, attention_mask)
+        tolerance = 1e-4 if torch.finfo(self.model.dtype).bits > 16 else 0.03
+        limits = [tolerance * theirs[real].abs().max().item() for _, theirs in calls]
+        name, num_tokens = type(self.layers[0]).__name__, token_ids.shape[1]
+
+        def in_parts(*parts: int) -> Comparison:
+            logits = _difference(self._logits(token_ids, attention_mask, *parts)[real], expected[real])
+            layers = [
+                _difference(own.in_parts(*parts, **options)[real], theirs[real])
+                for own, (options, theirs) in zip(self._replacements, calls, strict=True)
+            ]
+            beyond = (at for at, limit in enumerate(limits) if not layers[at] <= limit)  # nan is beyond it, too
+            return Comparison(name, logits, tuple(layers), next(beyond, None), len(parts) > 1)
+
+        found = in_parts(num_tokens)
+        if found.first is None and self._takes_cache:
+            found = in_parts(num_tokens - sum(LAST_PARTS), *LAST_PARTS)
+        return found
+
+    def _own_calls(self, token_ids: Tensor, mask: Tensor | None) -> tuple[Tensor, list[tuple[dict[str, Any], Tensor]]]:
+        """The logits of transformers' own model, and what the attention of each layer was given and returned."""
+        calls: list[tuple[dict[str, Any], Tensor]] = []
         handles = [
             module.to(self.model.device, self.model.dtype).register_forward_hook(
                 lambda _, words, options, result: calls.append((options, result[0])), with_kwargs=True
@@ -64,33 +85,18 @@ class Checkpoint:
             for module in self._originals
         ]
         self._put(self._originals)
-        whole = [token_ids.shape[1]]
         try:
-            expected = self._logits(token_ids, attention_mask, whole)
+            return self._logits(token_ids, mask, token_ids.shape[1]), calls
         finally:
             self._put(self._replacements)
             for handle in handles:
                 handle.remove()
-        tolerance = 1e-4 if torch.finfo(self.model.dtype).bits > 16 else 0.03
-        parts, first, layers, logits = whole, None, list[float](), 0.0
-        for parts in [whole, [whole[0] - sum(LAST_PARTS), *LAST_PARTS]][: 1 + self._takes_cache]:
-            logits = _difference(self._logits(token_ids, attention_mask, parts)[real], expected[real])
-            layers = [
-                _difference(own.in_parts(parts, **options)[real], theirs[real])
-                for own, (options, theirs) in zip(self._replacements, calls, strict=True)
-            ]
-            limits = [tolerance * theirs[real].abs().max().item() for _, theirs in calls]
-            beyond = (at for at, limit in enumerate(limits) if not layers[at] <= limit)  # which nan isn't, either
-            first = next(beyond, None)
-            if first is not None:
-                break
-        return Comparison(type(self.layers[0]).__name__, logits, tuple(layers), first, len(parts) > 1)
 
     def _put(self, attentions: Sequence[nn.Module]) -> None:
         for layer, module in zip(self.model.model.layers, attentions, strict=True):
             layer.self_attn = module
 
-    def _logits(self, token_ids: Tensor, mask: Tensor | None, parts: list[int]) -> Tensor:
+    def _logits(self, token_ids: Tensor, mask: Tensor | None, *parts: int) -> Tensor:
         positions = None if mask is None else (mask.long().cumsum(-1) - 1).clamp(min=0)
         cache, end, logits = None, 0, []
         for part in parts:

@@ -72,8 +72,7 @@ class LayerAttention(nn.Module):
 
     def in_parts(
         self,
-        parts: list[int],
-        *,
+        *parts: int,
         hidden_states: Tensor,
         attention_mask: Tensor | None,
         position_ids: Tensor,
