@@ -174,6 +174,18 @@ def test_a_slip_in_decoding_is_seen_with_the_cache(save):
     assert repr(found).startswith("Restarting with a cache, and only then, computes something else")
 
 
+class Doubling(LlamaAttention):
+    def forward(self, x, positions=None, **options):
+        return super().forward(x, positions=None if positions is None else 2 * positions, **options)
+
+
+def test_a_slip_with_padding_is_seen_with_a_mask(save):
+    checkpoint, ids, mask = load_checkpoint(save(), attention=Doubling), draw_ids(2, 11), torch.ones(2, 11)
+    mask[1, :4] = 0
+    assert checkpoint.compare(ids).first is None
+    assert checkpoint.compare(ids, attention_mask=mask).first == 0
+
+
 def test_nan_is_a_difference(save):
     assert load_checkpoint(save(), attention=WithNan).compare(draw_ids(2, 11)).first == 0
 
@@ -341,11 +353,13 @@ def test_ids_that_the_model_can_not_take_are_refused(ids, got, save):
     )
 
 
-def test_a_mask_of_another_shape_is_refused(save):
+@pytest.mark.parametrize(("mask", "got"), [((2, 5), r"\(2, 5\) with 10 tokens"), ((2, 9), r"\(2, 9\) with 0 tokens")])
+def test_a_mask_of_another_shape_or_without_a_token_is_refused(mask, got, save):
+    mask = torch.full(mask, int(mask[1] == 5))
     with pytest.raises(
-        ValueError, match=r"^attention_mask must be \(2, 9\), as token_ids are, .* got the shape \(2, 5\) wi"
+        ValueError, match=rf"^attention_mask must be \(2, 9\), as token_ids are, .* got the shape {got}\.$"
     ):
-        load_checkpoint(save()).compare(draw_ids(2, 9), attention_mask=torch.ones(2, 5))
+        load_checkpoint(save()).compare(draw_ids(2, 9), attention_mask=mask)
 
 
 def test_without_transformers_a_sentence_says_what_to_do(save, monkeypatch):
