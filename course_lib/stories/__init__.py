@@ -1,23 +1,28 @@
 """A language of little stories of which every fact is known, and small models that learn to speak it."""
 
 from .exchange import with_attention
-from .forms import FORMS, load_storyteller
+from .forms import FORMS, TRAINED, file_of, load_storyteller, new_storyteller, save_weights
 from .kept import facts_kept
 from .language import KINDS, Fact, Story, joined, stories, words
 from .measured import Speed, fact_probabilities, tokens_per_second
-from .storyteller import Storyteller
+from .storyteller import MakeAttention, Storyteller
 
 __all__ = [
     "FORMS",
     "KINDS",
+    "TRAINED",
     "Fact",
+    "MakeAttention",
     "Speed",
     "Story",
     "Storyteller",
     "fact_probabilities",
     "facts_kept",
+    "file_of",
     "joined",
     "load_storyteller",
+    "new_storyteller",
+    "save_weights",
     "stories",
     "tokens_per_second",
     "with_attention",

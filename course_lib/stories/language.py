@@ -162,7 +162,9 @@ def _written(templates: Sequence[str], facts: Mapping[str, str]) -> Story:
         pieces = _pieces(template, facts)
         sentences.append("".join(text for text, _ in pieces))
         for text, name in pieces:
-            if name and (name in set_by or KIND_OF[name] == "pronoun"):  # a pronoun says again who the hero is
+            others = {"first": "second", "second": "first"}
+            if name and (name in set_by or KIND_OF[name] == "pronoun" or others.get(name) in set_by):
+                # a pronoun says again who the hero is, and of two people the one is known by the other
                 set_by.setdefault(name, (text.lower(), number))
                 repeats.setdefault(name, []).append(position)
             elif name:

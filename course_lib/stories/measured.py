@@ -43,7 +43,7 @@ def fact_probabilities(model: Storyteller, count: int = HELD_OUT) -> dict[str, f
         count: How many stories are read.
 
     Returns:
-        Kind of fact -> mean over all places of that kind, and "loss" -> the mean of -log(probability) over all words.
+        Kind of fact -> mean over all such words of that kind, and "loss" -> the mean of -log(probability) over all words.
     """
     found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
     losses: list[Tensor] = []

@@ -15,7 +15,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Store weights and card, or the table of consequences."""
     repository()
-    from tools.storyteller.store import FORMS, measure_consequences, train_forms
+    from course_lib.stories import FORMS
+    from tools.storyteller import measure_consequences, train_forms
 
     if unknown := [form for form in args.forms if form not in FORMS]:
         raise CourseError(f"there is no form {unknown[0]!r}; the forms are {', '.join(FORMS)}.")

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from course_lib.stories.forms import FORMS, TRAINED, file_of, new_storyteller, save_weights
+from course_lib.stories import FORMS, TRAINED, file_of, new_storyteller, save_weights
 
 from .consequences import (
     EDITED,

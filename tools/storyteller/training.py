@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from course_lib.stories import Storyteller, fact_probabilities, facts_kept, stories
-from course_lib.stories.forms import FORMS
-from course_lib.stories.storyteller import MakeAttention
+from course_lib.stories import FORMS, MakeAttention, Storyteller, fact_probabilities, facts_kept, stories
 
 SEEDS = (0, 1, 2)
 NUM_STORIES = 20_000  # that a model is trained on
