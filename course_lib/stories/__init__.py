@@ -5,6 +5,7 @@ from .forms import FORMS, load_storyteller
 from .kept import facts_kept
 from .language import KINDS, Fact, Story, joined, stories, words
 from .measured import Speed, fact_probabilities, tokens_per_second
+from .page import save_page
 from .storyteller import Storyteller
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "facts_kept",
     "joined",
     "load_storyteller",
+    "save_page",
     "stories",
     "tokens_per_second",
     "with_attention",
