@@ -29,3 +29,21 @@ def write_text(path: Path, text: str, *, encoding: str = "utf-8", mode: int = 0o
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def html_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a page to write.
+
+    Raises:
+        ValueError: It does not end in .html, or its folder does not exist.
+        TypeError: It is no path.
+    """
+    try:
+        file = Path(path)
+    except TypeError:
+        raise TypeError(f"path must be the name of a file, got {path!r}: give one such as 'mine.html'.") from None
+    if file.suffix not in (".html", ".htm"):
+        raise ValueError(f"path must end in .html, got {str(path)!r}: a browser opens such a file.")
+    if not file.parent.is_dir():
+        raise ValueError(f"path is in the folder {str(file.parent)!r}, which does not exist: make it first.")
+    return file

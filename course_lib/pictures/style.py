@@ -27,6 +27,7 @@ PALETTE = {  # name -> colour, for pages that show these pictures
     "plain": PLAIN,
     "wrong": HIGHLIGHT,
     **{f"head-{number}": color for number, color in enumerate(HEADS)},
+    **{f"shade-{number}": color for number, color in enumerate(SHADES)},
 }
 DARKER = 0.55
 RISE = 0.72  # height of a capital letter, as a multiple of the font size

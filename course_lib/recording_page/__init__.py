@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from course_lib.atomic_file import write_text
+from course_lib.atomic_file import html_path, write_text
 from course_lib.recorder import Recording
 
 from .page import page
@@ -62,13 +62,6 @@ def save_page(
         ValueError: path does not end in .html, or its folder does not exist.
         TypeError: as `page_of`.
     """
-    try:
-        file = Path(path)
-    except TypeError:
-        raise TypeError(f"path must be the name of a file, got {path!r}: give one such as 'mine.html'.") from None
-    if file.suffix not in (".html", ".htm"):
-        raise ValueError(f"path must end in .html, got {str(path)!r}: a browser opens such a file.")
-    if not file.parent.is_dir():
-        raise ValueError(f"path is in the folder {str(file.parent)!r}, which does not exist: make it first.")
+    file = html_path(path)
     write_text(file, page_of(recording, words=words, title=title))
     return file

@@ -2,9 +2,9 @@
 
 from .exchange import with_attention
 from .forms import FORMS, TRAINED, file_of, load_storyteller, new_storyteller, save_weights
-from .kept import facts_kept
 from .language import KINDS, Fact, Story, joined, stories, words
-from .measured import Speed, fact_probabilities, tokens_per_second
+from .measured import Speed, facts_kept, held_out_loss, tokens_per_second
+from .page import save_page
 from .storyteller import MakeAttention, Storyteller
 
 __all__ = [
@@ -16,12 +16,13 @@ __all__ = [
     "Speed",
     "Story",
     "Storyteller",
-    "fact_probabilities",
     "facts_kept",
     "file_of",
+    "held_out_loss",
     "joined",
     "load_storyteller",
     "new_storyteller",
+    "save_page",
     "save_weights",
     "stories",
     "tokens_per_second",

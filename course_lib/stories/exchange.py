@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import permutations, product
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .storyteller import MakeAttention, Storyteller
@@ -34,34 +35,36 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
     kept = {name: weights[name] for name in other.state_dict() if ".attention." not in name}
     other.load_state_dict(kept, strict=False)
     for trained, new in zip(model.attentions, other.attentions, strict=True):
-        fit_weights(trained, new)
+        fit_weights(trained, new, model.options["width"])
     return other.eval()
 
 
-def fit_weights(trained: nn.Module, new: nn.Module) -> bool:
+def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:
     """Give a module the weights of another one of the same form; return whether it then computes the same.
 
     Raises:
         ValueError: They don't fit.
     """
     weights = {name: parameter.detach() for name, parameter in trained.named_parameters()}
-    parameters = dict(new.named_parameters())
+    weights = {name: weight for name, weight in weights.items() if weight.any() or not name.endswith("bias")}
+    parameters = {name: parameter.detach() for name, parameter in new.named_parameters()}
     if all(weight.dim() > 1 for weight in weights.values()):
         for name in [name for name, parameter in parameters.items() if parameter.dim() == 1]:
             nn.init.zeros_(parameters.pop(name))  # a bias
-    shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-    x = torch.randn(2, NUM_TOKENS, next(iter(weights.values())).shape[-1], generator=torch.Generator().manual_seed(0))
+    joined, shapes = _with_biases(weights), {name: tuple(one.shape) for name, one in _with_biases(parameters).items()}
+    x = torch.randn(2, NUM_TOKENS, width, generator=torch.Generator().manual_seed(0))
     x = x.to(next(iter(weights.values())))
     with torch.no_grad():
         expected, fallback = trained(x), None
-        for candidate in _candidates(weights, shapes):
-            new.load_state_dict(candidate, strict=False)
-            fallback = fallback or candidate
+        for candidate in _candidates(joined, shapes):
+            state = _without_biases(candidate, parameters)
+            new.load_state_dict(state, strict=False)
+            fallback = fallback or state
             if torch.allclose(_output(new, x), expected, rtol=1e-4, atol=1e-5):
                 return True
         if fallback is None:
             ours = ", ".join(f"{name} {tuple(weight.shape)}" for name, weight in weights.items())
-            theirs = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "no parameters"
+            theirs = ", ".join(f"{name} {tuple(one.shape)}" for name, one in parameters.items()) or "no parameters"
             raise ValueError(
                 f"the trained weights don't fit {type(new).__name__}: it has {theirs}, and they are {ours}. "
                 "Give it parameters of the same sizes."
@@ -76,12 +79,31 @@ def _output(module: nn.Module, x: Tensor) -> Tensor:
     return output[0] if isinstance(output, tuple) else output
 
 
+def _with_biases(parameters: Weights) -> dict[str, Tensor]:
+    """The matrices, each with its bias, if it has one, as one more column."""
+    biases = {f"{name.removesuffix('bias')}weight": name for name in parameters if name.endswith("bias")}
+    joined = {name: parameter for name, parameter in parameters.items() if name not in biases.values()}
+    for name in biases.keys() & joined.keys():
+        joined[name] = torch.cat([joined[name], parameters[biases[name]][:, None]], dim=1)
+    return joined
+
+
+def _without_biases(joined: Weights, parameters: Weights) -> dict[str, Tensor]:
+    """The inverse of `_with_biases`, for a module with these parameters."""
+    state = dict(joined)
+    for name, matrix in joined.items():
+        if matrix.shape != parameters[name].shape:
+            state[name] = matrix[:, :-1]
+            state[f"{name.removesuffix('weight')}bias"] = matrix[:, -1]
+    return state
+
+
 def _candidates(weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, Tensor]]:
     """The ways in which matrices fit parameters: by name first, then in their order, then in any other order."""
     if {name: tuple(weight.shape) for name, weight in weights.items()} == dict(shapes):
         yield dict(weights)
         return
-    for matrices in _packings(list(weights.values()), len(shapes)):
+    for matrices in _packings(list(weights.values()), shapes):
         for order in _orders(matrices):
             yield from _fitting(order, shapes)
 
@@ -91,27 +113,35 @@ def _orders(matrices: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
     if len(matrices) <= 4:
         yield from permutations(matrices)
         return
-    for order in permutations(range(3)):
-        in_heads = [matrices[3 * head + role] for head in range(len(matrices) // 3) for role in order]
-        yield *in_heads, *matrices[len(in_heads) :]
+    heads = len(matrices) // 3
+    for order, by_head in product(permutations(range(3)), (True, False)):
+        places = [3 * head + role if by_head else heads * role + head for head in range(heads) for role in order]
+        yield *(matrices[place] for place in places), *matrices[len(places) :]
 
 
-def _packings(matrices: list[Tensor], count: int) -> Iterator[list[Tensor]]:
-    """The matrices as they are, and with the first of them side by side in one, where that makes as many as wanted."""
-    packed = len(matrices) - count + 1  # how many stand side by side
-    if packed == 1:
+def _packings(matrices: list[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[Tensor]]:
+    """As many matrices as wanted: as they are, the first of them side by side in one, or one of them cut into more."""
+    more = len(shapes) - len(matrices)
+    if more == 0:
         yield matrices
-    elif 1 < packed <= 3:
-        for first in permutations(matrices[:3], packed):
+    elif -3 < more < 0:
+        for first in permutations(matrices[:3], 1 - more):
             rest = [one for one in matrices if all(one is not other for other in first)]
-            yield [torch.cat(first), *rest]
+            if len({one.shape[1:] for one in first}) == 1:
+                yield [torch.cat(first), *rest]
+    elif 0 < more < 3:
+        rows = [shape[0] for shape in [*shapes.values()][:3]]
+        for index, sizes in product(range(len(matrices)), dict.fromkeys(permutations(rows, more + 1))):
+            for packed in (matrices[index], matrices[index].t()):
+                if sum(sizes) == len(packed):
+                    yield [*packed.split(sizes), *matrices[:index], *matrices[index + 1 :]]
 
 
 def _fitting(matrices: tuple[Tensor, ...], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, Tensor]]:
     """Give the matrices to the parameters in this order, each as it is or transposed, whichever fits."""
     choices = [
-        [one for one in (matrix, matrix.mT) if tuple(one.shape) == shape]
+        [one for each in (matrix, matrix.t()) for one in (each, F.pad(each, (0, 1))) if tuple(one.shape) == shape]
         for matrix, shape in zip(matrices, shapes.values(), strict=True)
-    ]
+    ]  # with a bias of 0 where it has none
     for chosen in product(*choices):
         yield dict(zip(shapes, chosen, strict=True))

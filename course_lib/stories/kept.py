@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import NamedTuple
 
 from .language import CHOICES, GIRLS, KIND_OF, PRONOUNS, SLOT, parse_slot
 from .plots import PLOTS
 
-Reading = tuple[tuple[str, str], ...]  # the facts that a sentence says, by name, in its order
+Reading = tuple[tuple[str, str, int], ...]  # what a sentence says: each fact's name, its word, and where that begins
 DISTINCT = {"name", "thing", "place"}  # one word for two of these: nobody knows which is meant (two owls may well meet)
 SENTENCE_END = re.compile(r'[.!?]"? ')
 
 
-def facts_kept(text: str) -> dict[str, bool]:
+class Mention(NamedTuple):
+    """A word of a text that says a fact.
+
+    Attributes:
+        start, end: Its first letter, and the one behind its last.
+        name: The fact's name, such as "other animal".
+        word: The word, in small letters.
+        again: Whether the text said something of this fact before; a pronoun always says again who the hero is.
+        right: Whether it agrees with what the text said before.
+    """
+
+    start: int
+    end: int
+    name: str
+    word: str
+    again: bool
+    right: bool
+
+
+def facts_kept_by(text: str) -> dict[str, bool]:
     """Read a text and tell of each kind of fact whether it is kept.
 
     A kind is kept if whatever the text says of its facts is what it said first, and if it comes back to one of them at
@@ -29,9 +48,20 @@ def facts_kept(text: str) -> dict[str, bool]:
         Kind -> whether its facts are kept, for the kinds of which the text says something; and "sentence" -> whether
         every sentence is one of the language.
     """
+    found, is_language = mentions(text)
+    by_kind: dict[str, list[Mention]] = {}
+    for mention in found:
+        by_kind.setdefault(KIND_OF[mention.name], []).append(mention)
+    kept = {
+        kind: all(each.right for each in said) and any(each.again for each in said) for kind, said in by_kind.items()
+    }
+    return {"sentence": is_language, **kept}
+
+
+def mentions(text: str) -> tuple[list[Mention], bool]:
+    """The words of a text that say facts, and whether every sentence is one of the language."""
+    found: list[Mention] = []
     facts: dict[str, str] = {}
-    repeats: Counter[str] = Counter()
-    lost: set[str] = set()
     is_language, start = True, 0
     while start < len(text):
         readings = list(_readings(text, start))
@@ -40,19 +70,16 @@ def facts_kept(text: str) -> dict[str, bool]:
             is_language, start = False, end.end() if end else len(text)
             continue
         reading, start = min(readings, key=lambda one: _disagreement(one[0], facts))
-        for name, word in reading:
-            kind = KIND_OF[name]
-            lost |= {kind} if _differs(name, word, facts) else set()
-            if name in facts or kind == "pronoun":
-                repeats[kind] += 1
-            else:
+        for name, word, at in reading:
+            again = name in facts or KIND_OF[name] == "pronoun"
+            found.append(Mention(at, at + len(word), name, word, again, not _differs(name, word, facts)))
+            if not again:
                 facts[name] = word
-    kinds = dict.fromkeys([*map(KIND_OF.__getitem__, facts), *repeats])
-    return {"sentence": is_language, **{kind: kind not in lost and repeats[kind] > 0 for kind in kinds}}
+    return found, is_language
 
 
 @cache
-def _patterns() -> list[tuple[re.Pattern[str], list[str]]]:
+def sentence_patterns() -> list[tuple[re.Pattern[str], list[str]]]:
     """For each sentence of the language a pattern, and the names of the facts that its groups say."""
     templates = dict.fromkeys(template for beats in PLOTS.values() for beat in beats for template in beat if template)
     found = []
@@ -70,15 +97,16 @@ def _patterns() -> list[tuple[re.Pattern[str], list[str]]]:
 
 def _readings(text: str, start: int) -> Iterator[tuple[Reading, int]]:
     """All ways to read the sentence that begins at an offset, each with the offset at which it ends."""
-    for pattern, names in _patterns():
+    for pattern, names in sentence_patterns():
         if match := pattern.match(text, start):
-            yield tuple(zip(names, map(str.lower, match.groups()), strict=True)), match.end()
+            said = [(name, match[group].lower(), match.start(group)) for group, name in enumerate(names, 1)]
+            yield tuple(said), match.end()
 
 
 def _disagreement(reading: Reading, facts: Mapping[str, str]) -> tuple[int, int]:
     """How much of a reading differs from what the text said before, and how much it says for the first time."""
-    differing = sum(_differs(*fact, facts) or _coincides(*fact, facts) for fact in reading)
-    return differing, sum(name not in facts for name, _ in reading)
+    differing = sum(_differs(name, word, facts) or _coincides(name, word, facts) for name, word, _ in reading)
+    return differing, sum(name not in facts for name, _, _ in reading)
 
 
 def _differs(name: str, word: str, facts: Mapping[str, str]) -> bool:

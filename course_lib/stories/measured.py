@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .language import CHOICES, KINDS, PRONOUNS, stories
+from .kept import facts_kept_by
+from .language import CHOICES, KINDS, PRONOUNS, Story, stories
 from .storyteller import Storyteller
 
 HELD_OUT_SEED = 2_000_000  # of stories that no model is trained on
@@ -31,33 +32,55 @@ class Speed(NamedTuple):
     bytes_per_token: float
 
 
-@torch.no_grad()
-def fact_probabilities(model: Storyteller, count: int = HELD_OUT) -> dict[str, float]:
-    """How sure a model is of the right word where a story that it has never read says a fact again.
+@overload
+def facts_kept(told: str) -> dict[str, bool]: ...
 
-    At each such place the probability of the right word is divided by that of all words that could stand there: of all
-    animals, say, or of "she" and "he".
+
+@overload
+def facts_kept(told: Storyteller, *, count: int = ...) -> dict[str, float]: ...
+
+
+def facts_kept(told: str | Storyteller, *, count: int = HELD_OUT) -> dict[str, bool] | dict[str, float]:
+    """Measure which kinds of facts a text keeps, or how surely a model keeps them.
+
+    A text keeps a kind if whatever it says of its facts is what it said first, and if it comes back to one of them at
+    least once: to say nothing more of a fact is to lose it.
+
+    A model reads stories that it was not trained on. Wherever they say a fact again, the probability that it gives to
+    the right word is divided by that of all words that could stand there: of all animals, say, or of "she" and "he".
 
     Args:
-        model: A storyteller of the course's language.
-        count: How many stories are read.
+        told: A text in the course's language, or a storyteller.
+        count: How many stories a model reads.
 
     Returns:
-        Kind of fact -> mean over all such words of that kind, and "loss" -> the mean of -log(probability) over all words.
+        Of a text: kind -> whether it is kept, for the kinds of which it says something, and "sentence" -> whether every
+        sentence is one of the language. Of a model: kind -> the mean over all such words.
     """
+    if isinstance(told, str):
+        return facts_kept_by(told)
     found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
-    losses: list[Tensor] = []
-    for story in stories(count, seed=HELD_OUT_SEED):
-        tokens = model.encode(story.text)  # (1, t): the token before the story, then its words
-        logs = F.log_softmax(model(tokens)[0].float(), dim=-1)  # (t, v): row i predicts word i
-        losses.append(-logs[:-1].gather(1, tokens[0, 1:, None])[:, 0])
+    for story, tokens, logs in _read(told, count):
         for fact in story.facts:
-            for place in fact.repeats:
-                word = model.vocabulary[int(tokens[0, place + 1])]
-                among = torch.tensor([model.numbers[each] for each in alternatives(fact.kind, word)])
-                found[fact.kind].append((logs[place, model.numbers[word]] - logs[place, among].logsumexp(0)).exp())
-    means = {kind: float(torch.stack(values).mean()) for kind, values in found.items()}
-    return {**means, "loss": float(torch.cat(losses).mean())}
+            for at in fact.repeats:
+                word = told.vocabulary[int(tokens[at + 1])]
+                among = torch.tensor([told.numbers[each] for each in alternatives(fact.kind, word)])
+                found[fact.kind].append((logs[at, told.numbers[word]] - logs[at, among].logsumexp(0)).exp())
+    return {kind: float(torch.stack(values).mean()) for kind, values in found.items()}
+
+
+def held_out_loss(model: Storyteller, *, count: int = HELD_OUT) -> float:
+    """The mean of -log(probability of the right word) over stories that the model was not trained on."""
+    losses = [-logs[:-1].gather(1, tokens[1:, None])[:, 0] for _, tokens, logs in _read(model, count)]
+    return float(torch.cat(losses).mean())
+
+
+@torch.no_grad()
+def _read(model: Storyteller, count: int) -> Iterator[tuple[Story, Tensor, Tensor]]:
+    """Stories with their tokens, (token,), and log probabilities, (token, vocabulary): row i predicts token i + 1."""
+    for story in stories(count, seed=HELD_OUT_SEED):
+        tokens = model.encode(story.text)
+        yield story, tokens[0].cpu(), F.log_softmax(model(tokens)[0].float(), dim=-1).cpu()
 
 
 def alternatives(kind: str, word: str) -> Sequence[str]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from course_lib.stories import FORMS, MakeAttention, Storyteller, fact_probabilities, facts_kept, stories
+from course_lib.stories import FORMS, MakeAttention, Storyteller, facts_kept, held_out_loss, stories
 
 SEEDS = (0, 1, 2)
 NUM_STORIES = 20_000  # that a model is trained on
@@ -23,7 +23,7 @@ class Measured(NamedTuple):
     Attributes:
         training_loss: The mean of the last steps; None if it was not trained.
         loss: On stories that it has not read.
-        sure: Kind of fact -> how sure it is of the right word, see `fact_probabilities`.
+        sure: Kind of fact -> how sure it is of the right word, see `facts_kept`.
         kept: Kind of fact -> stories that keep it, of those that it wrote which say something of it.
         told: Kind of fact -> those stories.
         story: One of them.
@@ -54,8 +54,8 @@ def measured(model: Storyteller, training_loss: float | None = None, *, use_cach
     written = model.write_several(WRITTEN, temperature=TEMPERATURE, seed=0, use_cache=use_cache)
     kept, told = Counter[str](), Counter[str]()
     for text in written:
-        found = facts_kept(text)
+        found: dict[str, bool] = facts_kept(text)
         kept += Counter({kind: int(is_kept) for kind, is_kept in found.items()})
         told += Counter(found.keys())
-    sure = fact_probabilities(model)
-    return Measured(training_loss, sure.pop("loss"), sure, dict(kept), dict(told), written[0])
+    sure = facts_kept(model)
+    return Measured(training_loss, held_out_loss(model), sure, dict(kept), dict(told), written[0])
