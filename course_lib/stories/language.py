@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .plots import PLOTS
-from .vocabulary import ANIMALS, COLOURS, FEELINGS, GIRLS, HOMES, NAMES, PLACES, THINGS
+from .vocabulary import ANIMALS, COLOURS, FEELINGS, GIRLS, HOMES, LANDMARKS, NAMES, THINGS
 
 SLOT = re.compile(r"\{([^}]*)\}")
 TOKEN = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
@@ -30,7 +30,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(KINDS["thing"], THINGS),
     **dict.fromkeys(KINDS["colour"], COLOURS),
     "home": HOMES,
-    **dict.fromkeys(KINDS["place"], PLACES),
+    **dict.fromkeys(KINDS["place"], LANDMARKS),
     "feeling": FEELINGS,
 }
 PRONOUNS: Mapping[str, tuple[str, str]] = {  # of a girl, of a boy

@@ -33,14 +33,14 @@ class Speed(NamedTuple):
 
 
 @overload
-def facts_kept(told: str) -> dict[str, bool]: ...
+def facts_kept(subject: str) -> dict[str, bool]: ...
 
 
 @overload
-def facts_kept(told: Storyteller, *, count: int = ...) -> dict[str, float]: ...
+def facts_kept(subject: Storyteller, *, count: int = ...) -> dict[str, float]: ...
 
 
-def facts_kept(told: str | Storyteller, *, count: int = HELD_OUT) -> dict[str, bool] | dict[str, float]:
+def facts_kept(subject: str | Storyteller, *, count: int = HELD_OUT) -> dict[str, bool] | dict[str, float]:
     """Measure which kinds of facts a text keeps, or how surely a model keeps them.
 
     A text keeps a kind if whatever it says of its facts is what it said first, and if it comes back to one of them at
@@ -50,22 +50,22 @@ def facts_kept(told: str | Storyteller, *, count: int = HELD_OUT) -> dict[str, b
     the right word is divided by that of all words that could stand there: of all animals, say, or of "she" and "he".
 
     Args:
-        told: A text in the course's language, or a storyteller.
+        subject: A text in the course's language, or a storyteller.
         count: How many stories a model reads.
 
     Returns:
         Of a text: kind -> whether it is kept, for the kinds of which it says something, and "sentence" -> whether every
         sentence is one of the language. Of a model: kind -> the mean over all such words.
     """
-    if isinstance(told, str):
-        return facts_kept_by(told)
+    if isinstance(subject, str):
+        return facts_kept_by(subject)
     found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
-    for story, tokens, logs in _read(told, count):
+    for story, tokens, logs in _read(subject, count):
         for fact in story.facts:
             for at in fact.repeats:
-                word = told.vocabulary[int(tokens[at + 1])]
-                among = torch.tensor([told.numbers[each] for each in alternatives(fact.kind, word)])
-                found[fact.kind].append((logs[at, told.numbers[word]] - logs[at, among].logsumexp(0)).exp())
+                word = subject.vocabulary[int(tokens[at + 1])]
+                among = torch.tensor([subject.numbers[each] for each in alternatives(fact.kind, word)])
+                found[fact.kind].append((logs[at, subject.numbers[word]] - logs[at, among].logsumexp(0)).exp())
     return {kind: float(torch.stack(values).mean()) for kind, values in found.items()}
 
 

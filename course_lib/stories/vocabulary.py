@@ -22,5 +22,5 @@ THINGS = (
 )
 COLOURS = ("black", "blue", "brown", "green", "grey", "pink", "purple", "red", "white", "yellow")
 HOMES = ("barn", "castle", "cottage", "farm", "hut", "inn", "mill", "palace", "school", "tower")
-PLACES = ("bridge", "cave", "garden", "gate", "hill", "lake", "pond", "river", "rock", "tree", "well", "wood")
+LANDMARKS = ("bridge", "cave", "garden", "gate", "hill", "lake", "pond", "river", "rock", "tree", "well", "wood")
 FEELINGS = ("angry", "gloomy", "lonely", "sad", "scared", "unhappy", "upset", "worried")

@@ -15,7 +15,7 @@ BEGINNING = "Once there was an owl named Ida. Ida lived by the"
 
 def shares(row):
     """Of each kind, the share of the written stories that keep it."""
-    return {kind: row["kept"].get(kind, 0) / row["told"][kind] for kind in KINDS if row["told"].get(kind, 0) >= 20}
+    return {kind: row["kept"].get(kind, 0) / row["said"][kind] for kind in KINDS if row["said"].get(kind, 0) >= 20}
 
 
 @pytest.mark.parametrize("form", FORMS)

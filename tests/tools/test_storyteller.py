@@ -6,7 +6,7 @@ import torch
 from course_lib.mistakes import CATALOGUE
 from course_lib.stories import with_attention
 from course_lib.stories.forms import new_storyteller
-from tools.book.storyteller import loss_and_facts, spread
+from tools.book.storyteller import loss_and_facts, low_to_high
 from tools.storyteller.consequences import EDITED, FORM, IN_CACHE, PLANTED, RIGHT, ROTARY_FORM, attention_with
 
 BEGINNING = "Once there was an owl named Ida. Soon Ida met a cat."
@@ -50,9 +50,9 @@ def test_a_mistake_changes_what_the_model_says(model, mistake):
 
 def test_cells_of_the_table():
     runs = [
-        {"loss": loss, "kept": {"name": kept, "sentence": 9}, "told": {"name": 9, "thing": 1}}
+        {"loss": loss, "kept": {"name": kept, "sentence": 9}, "said": {"name": 9, "thing": 1}}
         for loss, kept in ((0.5, 8), (0.25, 4))
     ]
     assert loss_and_facts(runs) == ("0.25 to 0.50", "12 of 20")
     assert loss_and_facts([]) == ("–", "–")
-    assert spread([0.301, 0.299]) == "0.30"
+    assert low_to_high([0.301, 0.299]) == "0.30"

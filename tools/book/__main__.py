@@ -8,7 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from . import real_bugs, sessions
+from course_lib.stories import load_storyteller, save_page
+
+from . import real_bugs, sessions, storyteller
 from .excerpts import write_articles
 from .exercises import write_exercises
 from .front_page import write_front
@@ -59,6 +61,7 @@ def main() -> int:
     lighten(html)
     write_articles(html)
     write_recordings(ROOT, html)
+    save_page(load_storyteller("best"), html / "story.html")
     write_site_files(html, site)
     read = read_pages(html)
     broken = broken_links(html, read) + unreached_pages(html, read, UNLISTED)
@@ -84,6 +87,7 @@ def lay_out(source: Path) -> None:
     fill(source / "teach.md", sessions.parts(ROOT))
     write_grading(ROOT, source / "grade.md")
     fill(source / "real_bugs.md", real_bugs.parts(ROOT))
+    fill(source / "storyteller.md", storyteller.parts(ROOT))
     write_pages(source / "mistakes", workers=os.cpu_count() or 1)
 
 

@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
-from . import grading, real_bugs, sessions
+from . import grading, real_bugs, sessions, storyteller
 from .parts import fill
 
 
 def refresh(root: Path) -> list[Path]:
     """Store the parts anew in the pages of the repository and return the pages that changed."""
     changed = []
-    pages = {"teach": sessions.parts(root), "grade": grading.parts(root), "real_bugs": real_bugs.parts(root)}
+    pages = {
+        "teach": sessions.parts(root),
+        "grade": grading.parts(root),
+        "real_bugs": real_bugs.parts(root),
+        "storyteller": storyteller.parts(root),
+    }
     for name, parts in pages.items():
         page = root / "book" / f"{name}.md"
         before = page.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from . import markdown
 
 STORED = Path("course_lib/stories/trained")
 SHOWN = 3  # stories of the language
-TOLD, NOTHING = {"trained": "Trained with it", "put_in": "Put in"}, "(nothing)"
+COLUMNS, NOTHING = {"trained": "Trained with it", "put_in": "Put in"}, "(nothing)"
 Row = Mapping[str, Any]
 
 
@@ -32,22 +32,22 @@ def parts(root: Path) -> dict[str, str]:
 
 def card_table(card: Mapping[str, Row]) -> str:
     """A row for each form: its size, its loss, and of each kind of fact how many of a hundred stories keep it."""
-    rows = [
-        (form, f"{row['parameters']:,}", spread([one["loss"] for one in row["seeds"]]), *kept_by_kind(row["seeds"]))
-        for form, row in card.items()
-    ]
+    rows: list[tuple[str, ...]] = []
+    for form, row in card.items():
+        losses = low_to_high([one["loss"] for one in row["seeds"]])
+        rows.append((form, f"{row['parameters']:,}", losses, *kept_by_kind(row["seeds"])))
     return markdown.table(("form", "parameters", "loss", *KINDS), *rows)
 
 
 def kept_by_kind(seeds: Sequence[Row]) -> list[str]:
     """Of each kind, the share of stories that keep it, in percent: the lowest and the highest of the seeds."""
-    shares = [[100 * one["kept"].get(kind, 0) / max(1, one["told"].get(kind, 0)) for one in seeds] for kind in KINDS]
-    return [spread(of_kind, digits=0) for of_kind in shares]
+    shares = [[100 * one["kept"].get(kind, 0) / max(1, one["said"].get(kind, 0)) for one in seeds] for kind in KINDS]
+    return [low_to_high(of_kind, digits=0) for of_kind in shares]
 
 
-def spread(numbers: Sequence[float], digits: int = 2) -> str:
-    """The lowest and the highest of numbers, or both at once."""
-    low, high = (f"{number:.{digits}f}" for number in (min(numbers), max(numbers)))
+def low_to_high(values: Sequence[float], digits: int = 2) -> str:
+    """The lowest and the highest of values, or both at once."""
+    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 
@@ -57,27 +57,27 @@ def consequence_table(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> str:
     rows: list[tuple[str, ...]] = []
     for mistake, columns in found.items():
         trained, put_in = columns["trained"], columns["put_in"]
-        learned = spread([one["training_loss"] for one in trained]) if trained else "–"
+        learned = low_to_high([one["training_loss"] for one in trained]) if trained else "–"
         rows.append((title(mistake), learned, *loss_and_facts(trained), *loss_and_facts(put_in)))
     return markdown.table(head, *rows)
 
 
 def loss_and_facts(runs: Sequence[Row]) -> tuple[str, str]:
-    """The spread of the loss, and the facts that all written stories keep, of those that they tell."""
+    """The low_to_high of the loss, and the facts that all written stories keep, of those that they tell."""
     if not runs:
         return "–", "–"
-    kept, told = (sum((Counter(one[name]) for one in runs), Counter[str]()) for name in ("kept", "told"))
-    counts = [sum(count for kind, count in each.items() if kind in KINDS) for each in (kept, told)]
-    return spread([one["loss"] for one in runs]), f"{counts[0]:,} of {counts[1]:,}"
+    kept, written = (sum((Counter(one[name]) for one in runs), Counter[str]()) for name in ("kept", "said"))
+    counts = [sum(count for kind, count in each.items() if kind in KINDS) for each in (kept, written)]
+    return low_to_high([one["loss"] for one in runs]), f"{counts[0]:,} of {counts[1]:,}"
 
 
 def wrong_stories(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> str:
     """One story for each mistake."""
     lines: list[str] = []
     for mistake, columns in found.items():
-        told = [(name, columns[name][0]["story"]) for name in ("trained", "put_in") if columns[name]]
+        written = [(name, columns[name][0]["story"]) for name in ("trained", "put_in") if columns[name]]
         lines.append(f"**{title(mistake)}**")
-        lines += [f"> {TOLD[name]}: {text or NOTHING}" for name, text in told]
+        lines += [f"> {COLUMNS[name]}: {text or NOTHING}" for name, text in written]
     return "\n\n".join(lines)
 
 

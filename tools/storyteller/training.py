@@ -25,7 +25,7 @@ class Measured(NamedTuple):
         loss: On stories that it has not read.
         sure: Kind of fact -> how sure it is of the right word, see `facts_kept`.
         kept: Kind of fact -> stories that keep it, of those that it wrote which say something of it.
-        told: Kind of fact -> those stories.
+        said: Kind of fact -> those stories.
         story: One of them.
     """
 
@@ -33,7 +33,7 @@ class Measured(NamedTuple):
     loss: float
     sure: dict[str, float]
     kept: dict[str, int]
-    told: dict[str, int]
+    said: dict[str, int]
     story: str
 
 
@@ -52,10 +52,10 @@ def trained(
 def measured(model: Storyteller, training_loss: float | None = None, *, use_cache: bool = True) -> Measured:
     """Let a model write stories, and read them and what it says of others."""
     written = model.write_several(WRITTEN, temperature=TEMPERATURE, seed=0, use_cache=use_cache)
-    kept, told = Counter[str](), Counter[str]()
+    kept, said = Counter[str](), Counter[str]()
     for text in written:
         found: dict[str, bool] = facts_kept(text)
         kept += Counter({kind: int(is_kept) for kind, is_kept in found.items()})
-        told += Counter(found.keys())
+        said += Counter(found.keys())
     sure = facts_kept(model)
-    return Measured(training_loss, held_out_loss(model), sure, dict(kept), dict(told), written[0])
+    return Measured(training_loss, held_out_loss(model), sure, dict(kept), dict(said), written[0])
