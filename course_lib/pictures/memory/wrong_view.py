@@ -156,16 +156,22 @@ def draw_wrong_view(
     if tensor.dim() != 3:
         raise ValueError(f"tensor must be (batch, token, width), got the shape {tuple(tensor.shape)}: give three axes.")
     batch, num_tokens, width = tensor.shape
-    head_dim = width // check_num_heads(num_heads, width)
+    check_num_heads(num_heads, width)
     if num_heads == 1 or num_tokens == 1:
         few = "num_heads=1" if num_heads == 1 else f"tensor has one token, its shape is {tuple(tensor.shape)}"
         raise ValueError(f"{few}: both ways give the same, there is nothing to scramble. Give two or more.")
-    index = torch.arange(num_tokens * width)
+    splits = head_splits(tensor, num_heads, token_labels(words, num_tokens))
+    return Picture.of(WrongView(*splits, num_samples=batch, title=title or "A view alone scrambles the heads"))
+
+
+def head_splits(tensor: Tensor, num_heads: int, words: Sequence[str]) -> tuple[HeadSplit, HeadSplit]:
+    """Return how a view alone splits (batch, token, width) into heads, and how a view and a transpose do."""
+    batch, num_tokens, width = tensor.shape
+    head_dim, index = width // num_heads, torch.arange(num_tokens * width)
     right = index.view(num_tokens, num_heads, head_dim).transpose(0, 1)  # (head, token, head_dim)
     wrong = index.view(num_heads, num_tokens, head_dim)
     coordinates = Coordinates.of(index, axes_in_width((num_tokens, width), num_heads))
-    values, legend = tensor[0].flatten().cpu(), Legend(coordinates, token_labels(words, num_tokens), highlight=None)
+    values, legend = tensor[0].flatten().cpu(), Legend(coordinates, words, highlight=None)
     view = f".view({batch}, {num_heads}, {num_tokens}, {head_dim})"
     split = f".view({batch}, {num_tokens}, {num_heads}, {head_dim}).transpose(1, 2)"
-    splits = HeadSplit(view, wrong, values, legend), HeadSplit(split, right, values, legend)
-    return Picture.of(WrongView(*splits, num_samples=batch, title=title or "A view alone scrambles the heads"))
+    return HeadSplit(view, wrong, values, legend), HeadSplit(split, right, values, legend)

@@ -1,0 +1,211 @@
+// What every figure shares: sentences, steps by buttons and keys, an address, and a stage on which cells move between tables.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const figure = document.getElementById("figure");
+const framed = self !== top;
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+// A sentence as nodes: `code`, and what is wrong between stars.
+function prose(text) {
+  return text.split(/(`[^`]*`|\*[^*]+\*)/).filter(Boolean).map(part => {
+    if (part[0] === "`") return make("code", {textContent: part.slice(1, -1)});
+    return part[0] === "*" && part.length > 1 ? make("strong", {textContent: part.slice(1, -1)}) : part;
+  });
+}
+
+// The sentence of a state, which a screen reader says when it changes.
+class Sentence {
+  constructor() {
+    this.element = make("p", {id: "said"});
+    this.element.setAttribute("role", "status");
+    this.element.setAttribute("aria-live", "polite");
+  }
+  say(text, wrong = false) {
+    if (text === this.text) return;
+    this.text = text;
+    this.element.classList.toggle("wrong", wrong);
+    this.element.replaceChildren(...prose(text));
+  }
+}
+
+// Buttons for the steps, and the left and right arrow keys.
+class Steps {
+  constructor(names, show) {
+    Object.assign(this, {show, now: 0, names});
+    this.buttons = names.map((name, i) => make("button", {type: "button", onclick: () => this.go(i)}, ...prose(name)));
+    this.back = make("button", {type: "button", className: "turn", textContent: "Back", onclick: () => this.go(this.now - 1)});
+    this.next = make("button", {type: "button", className: "turn next", textContent: "Next", onclick: () => this.go(this.now + 1)});
+    this.element = make("nav", {id: "steps"}, make("div", {className: "names"}, ...this.buttons), make("div", {className: "turns"}, this.back, this.next));
+    this.element.setAttribute("aria-label", "Steps");
+    addEventListener("keydown", event => {
+      const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+      if (!step || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea, select")) return;
+      event.preventDefault();
+      this.go(this.now + step);
+    });
+  }
+  go(number) {
+    this.now = Math.max(0, Math.min(this.names.length - 1, number));
+    this.buttons.forEach((button, i) => i === this.now ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current"));
+    [this.back, this.next].forEach((button, i) => button.setAttribute("aria-disabled", this.now === (i ? this.names.length - 1 : 0)));
+    this.show(this.now);
+  }
+}
+
+// The part of the address after #. A figure in a notebook has no address of its own.
+const address = {
+  get: () => decodeURIComponent(location.hash.slice(1)),
+  set: text => location.protocol === "about:" || history.replaceState(null, "", `#${encodeURIComponent(text)}`),
+};
+
+// Tables of cells, and below them the row of memory, on which the number to follow is chosen.
+// A table is {title, rows: [{label, mark, wrong, cells}]}; a cell is the number of an element, which `data.owners` knows the word and head of.
+class Stage {
+  constructor(elements) {
+    this.cells = elements.map(element => this.cell(element));
+    this.slots = elements.map(element => this.cell(element));
+    this.labels = make("div", {className: "labels"});
+    this.tables = make("div", {className: "tables"}, this.labels, ...this.cells);
+    this.tables.setAttribute("role", "img");
+    this.brackets = make("div", {className: "brackets"});
+    this.memory = make("div", {className: "memory", tabIndex: 0}, ...this.slots, this.brackets);
+    this.note = make("p", {className: "note"});
+    this.path = make("p", {className: "note path"});
+    for (const [name, value] of [["role", "slider"], ["aria-label", "Number to follow, by its slot of memory"], ["aria-valuemin", 0],
+      ["aria-valuemax", elements.length - 1]]) this.memory.setAttribute(name, value);
+    this.memory.addEventListener("keydown", event => {
+      const last = elements.length - 1, slot = this.order.indexOf(this.chosen);
+      const to = {ArrowRight: slot + 1, ArrowUp: slot + 1, ArrowLeft: slot - 1, ArrowDown: slot - 1, Home: 0, End: last}[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      this.follow(this.order[Math.max(0, Math.min(last, to))]);
+    });
+    this.element = make("div", {id: "stage"}, this.tables, this.note, this.memory, this.path);
+    this.chosen = data.follow;
+    this.context = make("canvas").getContext("2d");
+    new ResizeObserver(() => this.shown && this.element.clientWidth !== this.width && this.show(...this.shown)).observe(this.element);
+  }
+
+  cell(element) {
+    const cell = make("div", {className: `cell head${data.owners[element][1]}`, textContent: element, onclick: () => this.follow(element)});
+    cell.dataset.element = element;
+    return cell;
+  }
+
+  owner(element) {
+    const [word, head] = data.owners[element];
+    return `${data.words[word]}, head ${head}`;
+  }
+
+  width_of(text, size = 14) {
+    this.context.font = `600 ${size}px system-ui, sans-serif`;
+    return Math.ceil(this.context.measureText(text).width);
+  }
+
+  // Shows tables and what lies in memory; `others` are tables that get room as well, so that the memory below stays where it is.
+  show(tables, order, note, others = []) {
+    this.shown = [tables, order, note, others];
+    Object.assign(this, {order, width: this.element.clientWidth});
+    const plan = this.plan(tables), heights = others.map(other => this.plan(other).height);
+    this.tables.style.height = `${Math.max(plan.height, ...heights)}px`;
+    plan.at.forEach(([x, y], element) => place(this.cells.find(cell => +cell.dataset.element === element), x, y, plan.size));
+    this.labels.replaceChildren(...plan.labels.map(({x, y, text, kind}) => place(make("span", {className: kind, textContent: text}), x, y)));
+    this.tables.setAttribute("aria-label", tables.map(spoken).join(" "));
+    this.note.replaceChildren(...prose(note));
+    this.layMemory(tables);
+    this.follow(this.chosen);
+  }
+
+  // Where each cell and label goes: tables side by side, as many as fit, each line of them in the middle.
+  plan(tables) {
+    const narrow = this.width < 560, size = narrow ? [27, 26] : [38, 32], [wide, high] = size.map(side => side + 3), font = narrow ? 13 : 14;
+    const most = Math.max(1, Math.floor(this.width / wide)), gap = narrow ? 14 : 30;
+    const boxes = tables.map(({title, rows}) => {
+      const left = Math.max(0, ...rows.map(row => row.label ? this.width_of(row.label, font) + 8 : 0));
+      const right = Math.max(0, ...rows.map(row => row.mark ? this.width_of(row.mark, font) + 8 : 0));
+      const columns = Math.min(most, Math.max(...rows.map(row => row.cells.length)));
+      const lines = rows.map(row => Math.ceil(row.cells.length / columns));
+      const top = title ? 26 : 0;
+      return {title, rows, left, columns, lines, top, width: Math.max(left + columns * wide + right, this.width_of(title ?? "", font + 1)),
+        height: top + high * lines.reduce((a, b) => a + b, 0)};
+    });
+    const at = new Map(), labels = [];
+    let y = 4;
+    for (let first = 0; first < boxes.length;) {
+      let last = first, width = boxes[first].width;
+      while (last + 1 < boxes.length && width + gap + boxes[last + 1].width <= this.width) width += gap + boxes[++last].width;
+      let x = Math.max(0, Math.floor((this.width - width) / 2));
+      for (const box of boxes.slice(first, last + 1)) {
+        if (box.title) labels.push({x: x + box.left, y, text: box.title, kind: "title"});
+        let row_y = y + box.top;
+        box.rows.forEach((row, r) => {
+          if (row.label) labels.push({x: x + box.left - 8 - this.width_of(row.label, font), y: row_y + high / 2 - 12, text: row.label, kind: "row"});
+          row.cells.forEach((element, i) => at.set(element, [x + box.left + (i % box.columns) * wide, row_y + Math.floor(i / box.columns) * high]));
+          if (row.mark) labels.push({x: x + box.left + box.columns * wide + 5, y: row_y + high / 2 - 12, text: row.mark, kind: row.wrong ? "mark wrong" : "mark"});
+          row_y += high * box.lines[r];
+        });
+        x += box.width + gap;
+      }
+      y += Math.max(...boxes.slice(first, last + 1).map(box => box.height)) + 16;
+      first = last + 1;
+    }
+    return {at, labels, height: y - 8, size};
+  }
+
+  // The row of memory, in two lines where it is narrow, and below it which table, or which row of a single table, reads which slots.
+  layMemory(tables) {
+    const lines = this.width < 560 ? 2 : 1, per = Math.ceil(this.order.length / lines), wide = Math.floor(Math.min(34, this.width / per)), high = 26;
+    const start = Math.max(0, Math.floor((this.width - per * wide) / 2)), spot = slot => [start + (slot % per) * wide, Math.floor(slot / per) * (high + 26)];
+    this.slots.forEach(cell => place(cell, ...spot(this.order.indexOf(+cell.dataset.element)), [wide - 2, high]));
+    this.memory.style.height = `${lines * (high + 26)}px`;
+    const reader = new Map();
+    for (const table of tables) for (const row of table.rows) for (const element of row.cells) reader.set(element, tables.length > 1 ? table.title : row.label);
+    const runs = [];
+    this.order.forEach((element, slot) => {
+      const last = runs.at(-1), name = reader.get(element);
+      if (last?.name === name && slot % per) last.count++;
+      else runs.push({name, slot, count: 1});
+    });
+    const fitting = runs.every(run => run.name && this.width_of(run.name, 12) <= run.count * wide);
+    this.brackets.replaceChildren(...(fitting ? runs : []).map(run => {
+      const [x, y] = spot(run.slot);
+      return place(make("span", {textContent: run.name}), x, y + high + 2, [run.count * wide - 2, 18]);
+    }));
+  }
+
+  // Outlines one number in the tables and in memory, and says where it is.
+  follow(element) {
+    this.chosen = element;
+    const slot = this.order.indexOf(element);
+    for (const cell of [...this.cells, ...this.slots]) cell.classList.toggle("chosen", +cell.dataset.element === element);
+    const text = `${element} is a number of ${this.owner(element)}.`;
+    this.memory.setAttribute("aria-valuenow", slot);
+    this.memory.setAttribute("aria-valuetext", text);
+    this.path.textContent = `Outlined: ${text} Choose another one with a click, or with the arrow keys on the memory.`;
+  }
+}
+
+function place(element, x, y, size) {
+  element.style.transform = `translate(${x}px, ${y}px)`;
+  if (size) [element.style.width, element.style.height] = size.map(side => `${side}px`);
+  return element;
+}
+
+// A table in words, for those who don't see it.
+function spoken({title, rows}) {
+  const lines = rows.map(row => `${row.label ? `${row.label}: ` : ""}${row.cells.join(" ")}${row.wrong ? ` (${row.mark.replace("✗", "really")})` : ""}`);
+  return `${title ? `${title}: ` : ""}${lines.join("; ")}.`;
+}
+
+// Puts a figure on the page, which then does without its picture, and tells the notebook around it how high it is.
+function begin(...parts) {
+  figure.append(...parts);
+  document.documentElement.classList.add("on");
+  document.documentElement.classList.toggle("framed", framed);
+  if (framed) new ResizeObserver(() => parent.postMessage({height: document.documentElement.offsetHeight}, "*")).observe(document.documentElement);
+}
