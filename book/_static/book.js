@@ -72,6 +72,12 @@ addEventListener("beforeprint", () => lightOnPaper(true));
 addEventListener("afterprint", () => lightOnPaper(false));
 matchMedia("print").addEventListener("change", ({ matches }) => lightOnPaper(matches));  // some browsers tell only this
 
+// A figure that moves says how high it is.
+addEventListener("message", ({ source, data }) => {
+  const frame = [...document.querySelectorAll(".moving-figure")].find(({ contentWindow }) => contentWindow === source);
+  if (frame && data.height > 0) frame.style.height = `${Math.ceil(data.height)}px`;
+});
+
 document.addEventListener("DOMContentLoaded", () => {
   openMenus();
   const sidebar = document.querySelector(".bd-sidebar-primary");  // the theme's is no landmark, though the logo is in it

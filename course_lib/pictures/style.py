@@ -11,6 +11,7 @@ QUIET = "#57606A"  # explanations: shapes, strides, notes; contrast of 6 to 1 on
 LINE = "#8C959F"  # arrows
 FAINT = "#E5E7EB"  # the card's edge, slots that nothing reads
 WHITE = "#FFF"
+LINK = "#0B4F96"  # between the dark end of the heatmaps' map and the blue of head 1
 HIGHLIGHT = "#A40E26"  # the outlined element and anything wrong; never without a text or a shape beside the colour
 PLAIN = "#EEF1F4"  # a cell that belongs to no head
 # One colour per head, light to dark and back, so that adjacent ones differ in grey and for colour-blind readers too.
@@ -26,6 +27,7 @@ PALETTE = {  # name -> colour, for pages that show these pictures
     "paper": WHITE,
     "plain": PLAIN,
     "wrong": HIGHLIGHT,
+    "link": LINK,
     **{f"head-{number}": color for number, color in enumerate(HEADS)},
     **{f"shade-{number}": color for number, color in enumerate(SHADES)},
 }

@@ -5,7 +5,15 @@ import random
 import torch
 
 NAMES = {"batch": 1, "t": 6, "num_heads": 2, "head_dim": 3}
-SLIPS = [".view(t / 2, -1)", ".view()", ".transpose(0)", ".permute(0, (1,))", ".movedim(0, (1,))", ".flatten(end=1)", ".view(t // 0)"]
+SLIPS = [
+    ".view(t / 2, -1)",
+    ".view()",
+    ".transpose(0)",
+    ".permute(0, (1,))",
+    ".movedim(0, (1,))",
+    ".flatten(end=1)",
+    ".view(t // 0)",
+]
 REFUSALS = (RuntimeError, IndexError, TypeError, ZeroDivisionError)
 
 
@@ -32,7 +40,12 @@ def rearrange(tensor, pattern, **given):
     """Do what einops 0.8 does: reshape where axes are split, permute, reshape where axes are joined."""
     left, right = (groups_of(side) for side in pattern.split("->"))
     axes, order = sum(left, []), sum(right, [])
-    if sorted(axes) != sorted(order) or len({*axes}) < len(axes) or not {*given} <= {*axes} or len(left) != tensor.dim():
+    if (
+        sorted(axes) != sorted(order)
+        or len({*axes}) < len(axes)
+        or not {*given} <= {*axes}
+        or len(left) != tensor.dim()
+    ):
         raise EinopsError(pattern)
     sizes = dict(given)
     for group, size in zip(left, tensor.shape, strict=True):
@@ -115,7 +128,9 @@ class Author:
             rest = rest[count:]
         if self.draw.random() < 0.2:
             right.append([])
-        sides = (" ".join(g[0] if len(g) == 1 else f"({' '.join(g)})" if g else "1" for g in side) for side in (left, right))
+        sides = (
+            " ".join(g[0] if len(g) == 1 else f"({' '.join(g)})" if g else "1" for g in side) for side in (left, right)
+        )
         return f'"{" -> ".join(sides)}"' + "".join(f", {name}={size}" for name, size in given.items())
 
     def call(self, x):
@@ -171,7 +186,12 @@ def chains(count, seed):
         x = author.start()
         line = author.line(x)
         value = answer(line, x)
-        start = {"shape": [*x.shape], "strides": [*x.stride()], "offset": x.storage_offset(), "slots": x.untyped_storage().nbytes() // 8}
+        start = {
+            "shape": [*x.shape],
+            "strides": [*x.stride()],
+            "offset": x.storage_offset(),
+            "slots": x.untyped_storage().nbytes() // 8,
+        }
         expected = value if isinstance(value, str) else [
             [*value.shape], [*value.stride()], value.is_contiguous(), value.flatten().tolist()
         ]  # fmt: skip

@@ -18,6 +18,7 @@ from .grading import write_grading
 from .lessons import copy_notebooks, write_lessons
 from .links import broken_links, read_pages, unreached_pages
 from .mistakes import write_pages
+from .moving_figures import write_figure_list, write_figures
 from .palette import write_palette
 from .parts import fill
 from .preview import FOLDER, write_previews
@@ -62,6 +63,7 @@ def main() -> int:
     write_articles(html)
     write_recordings(ROOT, html)
     save_page(load_storyteller("best"), html / "story.html")
+    write_figures(ROOT, html)
     write_site_files(html, site)
     read = read_pages(html)
     broken = broken_links(html, read) + unreached_pages(html, read, UNLISTED)
@@ -83,6 +85,7 @@ def lay_out(source: Path) -> None:
     write_lessons(ROOT, source / "notebooks")
     write_exercises(source / "exercises.md")
     write_list(source / "recordings.md")
+    write_figure_list(source / "figures.md")
     write_reference(source / "reference")
     fill(source / "teach.md", sessions.parts(ROOT))
     write_grading(ROOT, source / "grade.md")

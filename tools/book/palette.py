@@ -6,13 +6,6 @@ from matplotlib import colormaps
 
 from course_lib.pictures import PALETTE, in_the_dark
 
-LINK = "#0B4F96"  # the blue of the links, between the dark end of the heatmaps' map and the blue of head 1
-
-
-def colors() -> dict[str, str]:
-    """Return the book's colours in the light theme: name -> colour."""
-    return {**PALETTE, "link": LINK}
-
 
 def weights() -> dict[str, str]:
     """Return the ends of the colour map of the heatmaps, which both themes share."""
@@ -26,7 +19,7 @@ def _rgb(parts: tuple[float, ...]) -> str:
 
 def write_palette(file: Path) -> None:
     """Write the colours of both themes as CSS variables."""
-    light = "".join(f"  --{name}: {color};\n" for name, color in {**colors(), **weights()}.items())
-    dark = "".join(f"  --{name}: {in_the_dark(color)};\n" for name, color in colors().items())
+    light = "".join(f"  --{name}: {color};\n" for name, color in {**PALETTE, **weights()}.items())
+    dark = "".join(f"  --{name}: {in_the_dark(color)};\n" for name, color in PALETTE.items())
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f':root {{\n{light}}}\nhtml[data-theme="dark"] {{\n{dark}}}\n', encoding="utf-8")

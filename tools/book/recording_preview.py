@@ -11,11 +11,10 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from course_lib.pictures import head_color, with_dark_colors
+from course_lib.pictures import PALETTE, head_color, with_dark_colors
 from course_lib.recorder import Recording
 from course_lib.recording_page import story_of
 
-from .palette import colors
 
 SIZE = (12, 6.3)  # inches; 100 pixels each, what sites show without cutting
 LINE = 42  # letters of a title that fit into a line
@@ -72,7 +71,7 @@ def write_thumbnail(path: Path, recording: Recording, tag: str) -> None:
         size = f'width="{wide - 1:.1f}" height="{high - 1:.1f}"'
         cells.append(f'<rect x="{x:.1f}" y="{y:.1f}" {size} style="fill:{color}" fill-opacity="{shade:.2f}"/>\n')
     svg = SVG.format(
-        width=WIDTH, height=HEIGHT, middle=WIDTH / 2, ink=colors()["ink"], tag=escape(tag), cells="".join(cells)
+        width=WIDTH, height=HEIGHT, middle=WIDTH / 2, ink=PALETTE["ink"], tag=escape(tag), cells="".join(cells)
     )
     path.write_text(with_dark_colors(svg), encoding="utf-8")
 

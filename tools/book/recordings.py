@@ -39,7 +39,7 @@ INTRO = """\
 # Recordings
 
 Each page is one real run of the course's code on "Dream big and work for it". Step through it, choose any number, and
-see where it came from and where it goes.
+see where it came from and where it goes. What they show in many steps, the [figures](figures.md) show in a few.
 
 """
 RULES = """

@@ -3,9 +3,7 @@
 import base64
 from pathlib import Path
 
-from course_lib.pictures import in_the_dark
-
-from .palette import colors
+from course_lib.pictures import PALETTE, in_the_dark
 
 STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
 FONT = STATIC / "fonts" / "bricolage-grotesque.woff2"
@@ -23,6 +21,6 @@ def heading_font() -> str:
 def color_variables() -> str:
     """Return the rules for the colours of text, links, lines and the page, dark where the reader has chosen so."""
     names = ("ink", "quiet", "faint", "link", "plain")
-    light = "".join(f"--{name}:{colors()[name]};" for name in names) + "--page:#FFF;color-scheme:light"
-    dark = "".join(f"--{name}:{in_the_dark(colors()[name])};" for name in names)
+    light = "".join(f"--{name}:{PALETTE[name]};" for name in names) + "--page:#FFF;color-scheme:light"
+    dark = "".join(f"--{name}:{in_the_dark(PALETTE[name])};" for name in names)
     return f":root{{{light}}}:root[data-theme=dark]{{{dark}--page:{PAGE_AT_NIGHT};color-scheme:dark}}"

@@ -18,18 +18,20 @@ function prose(text) {
   });
 }
 
-// The sentence of a state, which a screen reader says when it changes.
+// The sentence of a state, which a screen reader says when it changes; it keeps room for the longest of `all`.
 class Sentence {
-  constructor() {
-    this.element = make("p", {id: "said"});
-    this.element.setAttribute("role", "status");
-    this.element.setAttribute("aria-live", "polite");
+  constructor(all = []) {
+    this.now = make("p");
+    this.now.setAttribute("role", "status");
+    this.now.setAttribute("aria-live", "polite");
+    const others = all.map(text => make("p", {className: "room"}, ...prose(text)));
+    others.forEach(other => other.setAttribute("aria-hidden", true));
+    this.element = make("div", {id: "said"}, this.now, ...others);
   }
-  say(text, wrong = false) {
+  say(text, ...more) {
     if (text === this.text) return;
     this.text = text;
-    this.element.classList.toggle("wrong", wrong);
-    this.element.replaceChildren(...prose(text));
+    this.now.replaceChildren(...prose(text), ...more);
   }
 }
 
@@ -38,8 +40,8 @@ class Steps {
   constructor(names, show) {
     Object.assign(this, {show, now: 0, names});
     this.buttons = names.map((name, i) => make("button", {type: "button", onclick: () => this.go(i)}, ...prose(name)));
-    this.back = make("button", {type: "button", className: "turn", textContent: "Back", onclick: () => this.go(this.now - 1)});
-    this.next = make("button", {type: "button", className: "turn next", textContent: "Next", onclick: () => this.go(this.now + 1)});
+    this.back = make("button", {type: "button", className: "turn", textContent: "←", ariaLabel: "Back", onclick: () => this.go(this.now - 1)});
+    this.next = make("button", {type: "button", className: "turn next", textContent: "Next →", onclick: () => this.go(this.now + 1)});
     this.element = make("nav", {id: "steps"}, make("div", {className: "names"}, ...this.buttons), make("div", {className: "turns"}, this.back, this.next));
     this.element.setAttribute("aria-label", "Steps");
     addEventListener("keydown", event => {
@@ -68,6 +70,7 @@ const address = {
 class Stage {
   constructor(elements) {
     this.cells = elements.map(element => this.cell(element));
+    this.cells.forEach((cell, i) => { cell.style.setProperty("--after", i); });  // one sets out after the other
     this.slots = elements.map(element => this.cell(element));
     this.labels = make("div", {className: "labels"});
     this.tables = make("div", {className: "tables"}, this.labels, ...this.cells);
@@ -102,7 +105,7 @@ class Stage {
     return `${data.words[word]}, head ${head}`;
   }
 
-  width_of(text, size = 14) {
+  widthOf(text, size = 14) {
     this.context.font = `600 ${size}px system-ui, sans-serif`;
     return Math.ceil(this.context.measureText(text).width);
   }
@@ -114,7 +117,7 @@ class Stage {
     const plan = this.plan(tables), heights = others.map(other => this.plan(other).height);
     this.tables.style.height = `${Math.max(plan.height, ...heights)}px`;
     plan.at.forEach(([x, y], element) => place(this.cells.find(cell => +cell.dataset.element === element), x, y, plan.size));
-    this.labels.replaceChildren(...plan.labels.map(({x, y, text, kind}) => place(make("span", {className: kind, textContent: text}), x, y)));
+    this.labels.replaceChildren(...plan.labels.map(({x, y, text, kind, size}) => place(make("span", {className: kind, textContent: text}), x, y, size)));
     this.tables.setAttribute("aria-label", tables.map(spoken).join(" "));
     this.note.replaceChildren(...prose(note));
     this.layMemory(tables);
@@ -126,33 +129,36 @@ class Stage {
     const narrow = this.width < 560, size = narrow ? [27, 26] : [38, 32], [wide, high] = size.map(side => side + 3), font = narrow ? 13 : 14;
     const most = Math.max(1, Math.floor(this.width / wide)), gap = narrow ? 14 : 30;
     const boxes = tables.map(({title, rows}) => {
-      const left = Math.max(0, ...rows.map(row => row.label ? this.width_of(row.label, font) + 8 : 0));
-      const right = Math.max(0, ...rows.map(row => row.mark ? this.width_of(row.mark, font) + 8 : 0));
-      const columns = Math.min(most, Math.max(...rows.map(row => row.cells.length)));
+      const left = Math.max(0, ...rows.map(row => row.label ? this.widthOf(row.label, font) + 9 : 4));
+      const right = Math.max(0, ...rows.map(row => row.mark ? this.widthOf(row.mark, font) + 9 : 0));
+      const columns = Math.min(most, 12, Math.max(...rows.map(row => row.cells.length)));
       const lines = rows.map(row => Math.ceil(row.cells.length / columns));
       const top = title ? 26 : 0;
-      return {title, rows, left, columns, lines, top, width: Math.max(left + columns * wide + right, this.width_of(title ?? "", font + 1)),
+      return {title, rows, left, columns, lines, top, width: Math.max(left + columns * wide + right, this.widthOf(title ?? "", font + 1)),
         height: top + high * lines.reduce((a, b) => a + b, 0)};
     });
-    const at = new Map(), labels = [];
+    const at = new Map(), labels = [], total = some => some.reduce((sum, box) => sum + box.width + gap, -gap);
+    let per = 1;  // tables side by side
+    while (per < boxes.length && total(boxes.slice(0, per + 1)) <= this.width) per++;
+    per = Math.ceil(boxes.length / Math.ceil(boxes.length / per));  // as many in each line
     let y = 4;
-    for (let first = 0; first < boxes.length;) {
-      let last = first, width = boxes[first].width;
-      while (last + 1 < boxes.length && width + gap + boxes[last + 1].width <= this.width) width += gap + boxes[++last].width;
-      let x = Math.max(0, Math.floor((this.width - width) / 2));
-      for (const box of boxes.slice(first, last + 1)) {
-        if (box.title) labels.push({x: x + box.left, y, text: box.title, kind: "title"});
-        let row_y = y + box.top;
+    for (let first = 0; first < boxes.length; first += per) {
+      const line = boxes.slice(first, first + per);
+      let x = Math.max(2, Math.floor((this.width - total(line)) / 2));
+      for (const box of line) {
+        const left = x + box.left, top = y + box.top;
+        labels.push({x: left - 4, y: top - 4, text: "", kind: "box", size: [box.columns * wide + 5, box.height - box.top + 5]});
+        if (box.title) labels.push({x: left, y: y - 2, text: box.title, kind: "title"});
+        let rowTop = top;
         box.rows.forEach((row, r) => {
-          if (row.label) labels.push({x: x + box.left - 8 - this.width_of(row.label, font), y: row_y + high / 2 - 12, text: row.label, kind: "row"});
-          row.cells.forEach((element, i) => at.set(element, [x + box.left + (i % box.columns) * wide, row_y + Math.floor(i / box.columns) * high]));
-          if (row.mark) labels.push({x: x + box.left + box.columns * wide + 5, y: row_y + high / 2 - 12, text: row.mark, kind: row.wrong ? "mark wrong" : "mark"});
-          row_y += high * box.lines[r];
+          if (row.label) labels.push({x: left - 9 - this.widthOf(row.label, font), y: rowTop + high / 2 - 13, text: row.label, kind: "row"});
+          row.cells.forEach((element, i) => at.set(element, [left + (i % box.columns) * wide, rowTop + Math.floor(i / box.columns) * high]));
+          if (row.mark) labels.push({x: left + box.columns * wide + 7, y: rowTop + high / 2 - 13, text: row.mark, kind: row.wrong ? "mark wrong" : "mark"});
+          rowTop += high * box.lines[r];
         });
         x += box.width + gap;
       }
-      y += Math.max(...boxes.slice(first, last + 1).map(box => box.height)) + 16;
-      first = last + 1;
+      y += Math.max(...line.map(box => box.height)) + 18;
     }
     return {at, labels, height: y - 8, size};
   }
@@ -171,7 +177,7 @@ class Stage {
       if (last?.name === name && slot % per) last.count++;
       else runs.push({name, slot, count: 1});
     });
-    const fitting = runs.every(run => run.name && this.width_of(run.name, 12) <= run.count * wide);
+    const fitting = runs.every(run => run.name && this.widthOf(run.name, 12) <= run.count * wide);
     this.brackets.replaceChildren(...(fitting ? runs : []).map(run => {
       const [x, y] = spot(run.slot);
       return place(make("span", {textContent: run.name}), x, y + high + 2, [run.count * wide - 2, 18]);
@@ -186,7 +192,7 @@ class Stage {
     const text = `${element} is a number of ${this.owner(element)}.`;
     this.memory.setAttribute("aria-valuenow", slot);
     this.memory.setAttribute("aria-valuetext", text);
-    this.path.textContent = `Outlined: ${text} Choose another one with a click, or with the arrow keys on the memory.`;
+    this.path.textContent = `Outlined: ${text} Click another one, or press the arrow keys on the memory.`;
   }
 }
 
@@ -202,8 +208,17 @@ function spoken({title, rows}) {
   return `${title ? `${title}: ` : ""}${lines.join("; ")}.`;
 }
 
-// Puts a figure on the page, which then does without its picture, and tells the notebook around it how high it is.
+// The theme that the reader of the book has chosen; in a sandbox nothing is stored, and a notebook names its own theme.
+function followTheme() {
+  let theme;
+  try { theme = localStorage.getItem("theme"); } catch { return; }
+  if (theme) document.documentElement.dataset.theme = theme;
+}
+
+// Puts a figure on the page, which then does without its picture, and tells the page around it how high it is.
 function begin(...parts) {
+  followTheme();
+  addEventListener("storage", followTheme);
   figure.append(...parts);
   document.documentElement.classList.add("on");
   document.documentElement.classList.toggle("framed", framed);

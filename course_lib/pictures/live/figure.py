@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.atomic_file import write_text
-from course_lib.pictures.dark import NIGHT, in_the_dark
+from course_lib.pictures.dark import in_the_dark
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.style import HIGHLIGHT, PALETTE
+from course_lib.pictures.style import HEADS, PALETTE
 
-LINK = "#0B4F96"
-CORE = ("core.js",)
+CORE = "core.js"
 # A notebook's output is a picture; where its scripts may run, this puts the figure in the picture's place. The frame
 # is a page of its own: it can't reach the notebook, and its keys and colours stay within it. It is dark if what is
 # behind it is.
@@ -45,7 +44,7 @@ HOST = """\
 })()"""
 HOST_STYLE = (
     "@media screen{.moves>.still{display:none}}@media print{.live-figure>iframe{display:none!important}}"
-    ".live-figure:not(.moves)>iframe{position:absolute;visibility:hidden}"
+    ".live-figure{position:relative}.live-figure:not(.moves)>iframe{position:absolute;visibility:hidden}"
 )
 
 
@@ -101,7 +100,7 @@ class Figure:
         return file
 
     def _page(self, *, still: str, head: str = "", foot: str = "") -> str:
-        script = f'"use strict";\n{"".join(map(read, (*CORE, *self.scripts)))}'
+        script = f'"use strict";\n{"".join(map(read, (CORE, *self.scripts)))}'
         return (
             "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}"><title>{escape(self.title)}</title>'
@@ -130,12 +129,10 @@ def _policy(script: str) -> str:
 
 def _colors() -> str:
     """Return the colours of both themes: the one that the page names, else the system's."""
-    colors = {**PALETTE, "link": LINK, "wrong": HIGHLIGHT}
-    light = "".join(f"--{name}:{color};" for name, color in colors.items()) + "--page:#FFF;color-scheme:light"
-    dark = "".join(f"--{name}:{in_the_dark(color)};" for name, color in colors.items())
-    dark += f"--page:{NIGHT};color-scheme:dark"
-    heads = "".join(f".head{i}{{background:var(--head-{i})}}" for i in range(8))
+    light = "".join(f"--{name}:{color};" for name, color in PALETTE.items())
+    dark = "".join(f"--{name}:{in_the_dark(color)};" for name, color in PALETTE.items()) + "color-scheme:dark"
+    heads = "".join(f".head{i}{{background:var(--head-{i})}}" for i in range(len(HEADS)))
     return (
-        f":root{{{light}}}@media screen{{:root[data-theme=dark]{{{dark}}}}}"
+        f":root{{{light}color-scheme:light}}@media screen{{:root[data-theme=dark]{{{dark}}}}}"
         f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme]){{{dark}}}}}{heads}"
     )

@@ -1,10 +1,10 @@
 // A line of code that the reader edits: what PyTorch makes of it, whose numbers its rows hold, and the mistake's name.
 
 const said = new Sentence();
-const more = make("p", {className: "more"});
 const stage = new Stage(data.goals.split.memory);
 const calls = make("ol", {className: "calls"});
 const field = make("textarea", {id: "line", rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off"});
+stage.element.classList.add("quick");
 const goals = make("fieldset", {className: "goals"}, make("legend", {textContent: "What should the line do?"}));
 const examples = make("div", {className: "examples"});
 const given = make("p", {className: "note"});
@@ -19,7 +19,8 @@ const counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
 // Whose numbers a row holds: "work, head 0", "Dream and big", "6 words, head 1".
 function holders(elements) {
   const words = [...new Set(elements.map(wordOf))];
-  return [words.length > 2 ? counted(words.length, "word") : words.join(" and "), shared(elements, headOf)].filter(Boolean).join(", ");
+  const heads = shared(elements, headOf) || (goal === data.goals.split ? "both heads" : "");
+  return [words.length > 2 ? counted(words.length, "word") : words.join(" and "), heads].filter(Boolean).join(", ");
 }
 
 // The tensor as tables of its last two axes. Where its shape is the wanted one, rows are labelled with what they should hold.
@@ -33,7 +34,7 @@ function tablesOf(tensor, isWanted) {
       const cells = inTable.slice(r * columns, (r + 1) * columns), first = (t * rows + r) * columns;
       if (!isWanted) return {label: [word ? "" : shared(cells, wordOf), head ? "" : shared(cells, headOf)].filter(Boolean).join(", "), cells};
       const wrong = !same(cells, goal.wanted.elements.slice(first, first + columns));
-      return {label: wordOf(goal.wanted.elements[first]), cells, wrong, mark: wrong ? `✗ ${holders(cells)}` : ""};
+      return {label: wordOf(goal.wanted.elements[first]), cells, wrong, mark: wrong ? `✗ ${holders(cells)}` : "✓"};
     })};
   });
 }
@@ -42,11 +43,16 @@ function verdict(tensor, tables) {
   const {shape, elements} = tensor, rows = tables.flatMap(table => table.rows), wrong = rows.filter(row => row.wrong).length;
   if (!same(plain(shape), plain(goal.wanted.shape))) return [`\`${tuple(shape)}\` is not there yet: the line should end in \`${tuple(goal.wanted.shape)}\`.`];
   if (!wrong) return [goal === data.goals.split
-    ? `Right: each head has a table of its own, and all ${rows.length} rows hold the word that they should.`
-    : `Right: each word has its two heads side by side again, in all ${rows.length} rows.`];
+    ? `✓ Right: each head has a table of its own, and all ${rows.length} rows hold the word that they should.`
+    : `✓ Right: each word has its two heads side by side again, in all ${rows.length} rows.`];
   const named = goal.mistakes.find(mistake => same(mistake.elements, elements));
   return [`The shape is right and no error is raised, but *${wrong} of ${rows.length} rows hold something else*. `
-    + (named ? `This mistake is called ${named.id}.` : "This mistake has no name in the catalogue."), named];
+    + (named ? "The mistake is called " : "This mistake has no name in the catalogue."), named];
+}
+
+// The name of a mistake, which leads to its page where the course knows its address.
+function link({id, address: href}) {
+  return href ? make("a", {href, target: framed ? "_blank" : "", textContent: id}) : id;
 }
 
 function list(steps) {
@@ -75,12 +81,10 @@ function run() {
   const {tensor} = line.steps.at(-1) ?? {tensor: line.tensor};
   const isWanted = !refused && same(plain(tensor.shape), plain(goal.wanted.shape)), tables = tablesOf(tensor, isWanted);
   if (!refused) [sentence, mistake] = verdict(tensor, tables);
-  said.say(sentence, refused);
-  more.replaceChildren(...(mistake?.address ? [make("a", {href: mistake.address, target: framed ? "_blank" : "", textContent: `Read about ${mistake.id}`})] : []));
+  said.say(sentence, ...(mistake ? [link(mistake), "."] : []));
   field.setAttribute("aria-invalid", refused);
-  stage.element.classList.toggle("refused", refused);
-  stage.show(tables, tensor.memory, tensor.memory === goal.memory
-    ? "Memory: 24 slots, and nothing has moved in them." : "Memory: the numbers were copied into new slots, in this order.");
+  stage.show(tables, tensor.memory, (refused ? "Above: the tensor before that call. " : "") + (tensor.memory === goal.memory
+    ? "Memory: one row of 24 numbers, and none has moved." : "Memory: a new row, into which the numbers were copied."));
   list(line.steps);
   for (const button of examples.children) button.setAttribute("aria-pressed", button.dataset.line === field.value);
   address.set(`${goalName()}:${field.value}`);
@@ -92,7 +96,7 @@ function choose(name, line = Object.values(data.goals[name].examples)[0]) {
   goal = data.goals[name];
   field.value = line;
   for (const button of goals.querySelectorAll("button")) button.setAttribute("aria-pressed", button.dataset.goal === name);
-  given.replaceChildren(...prose(`\`x\` has the shape \`${tuple(goal.shape)}\`. Names of sizes, such as \`num_heads\`, and a call such as \`self.q_proj(x)\` in place of \`x\` can be read, too.`));
+  given.replaceChildren(...prose(`\`x\` has the shape \`${tuple(goal.shape)}\`. Your own \`num_heads\` and \`self.q_proj(x)\` can be read, too.`));
   examples.replaceChildren(...Object.entries(goal.examples).map(([name, code]) => {
     const button = make("button", {type: "button", textContent: name, onclick: () => choose(goalName(), code)});
     button.dataset.line = code;
@@ -108,7 +112,7 @@ for (const [name, {title}] of Object.entries(data.goals)) {
 }
 field.addEventListener("input", run);
 field.addEventListener("keydown", event => event.key === "Enter" && event.preventDefault());  // it is one line
-begin(goals, make("label", {textContent: "Your line"}, field), examples, given, said.element, more, stage.element, calls);
+begin(goals, make("label", {textContent: "Your line"}, field), examples, given, said.element, stage.element, calls);
 const open = () => {
   const [, name, line] = /^(split|join):([^]*)$/.exec(address.get()) ?? [, "split", undefined];
   choose(name, line);

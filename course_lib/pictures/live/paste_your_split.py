@@ -56,11 +56,14 @@ def paste_your_split() -> Figure:
     }
     names = {name: size for size, text in SIZES.items() for name in text.split()}
     picture = draw_wrong_view(x, num_heads=NUM_HEADS, words=WORDS)
-    return Figure(TITLE, ("strided.js", "paste_your_split.js"), {**stage_data(), "goals": goals, "names": names}, picture)
+    data = {**stage_data(), "goals": goals, "names": names}
+    return Figure(TITLE, ("strided.js", "line.js", "paste_your_split.js"), data, picture)
 
 
-def _goal(title: str, given: Tensor, wanted: Tensor, mistakes: dict[str, Tensor], examples: dict[str, str]) -> dict[str, Any]:
-    """Return what a line starts from, what it should make, and what a mistake makes instead, as numbers in reading order."""
+def _goal(
+    title: str, given: Tensor, wanted: Tensor, mistakes: dict[str, Tensor], examples: dict[str, str]
+) -> dict[str, Any]:
+    """Return what a line starts from, what it should make, and what a mistake makes, in reading order."""
     return {
         "title": title,
         "shape": list(given.shape),
@@ -68,8 +71,8 @@ def _goal(title: str, given: Tensor, wanted: Tensor, mistakes: dict[str, Tensor]
         "memory": given.flatten().tolist(),
         "wanted": {"shape": list(wanted.shape), "elements": wanted.flatten().tolist()},
         "mistakes": [
-            {"id": id, "title": CATALOGUE[id].title, "address": page_of(id), "elements": made.flatten().tolist()}
-            for id, made in mistakes.items()
+            {"id": CATALOGUE[name].id, "address": page_of(name), "elements": made.flatten().tolist()}
+            for name, made in mistakes.items()
         ],
         "examples": examples,
     }

@@ -1,6 +1,6 @@
 // Twenty-four numbers on their way from one table to a table for each head; the memory below never moves.
 
-const said = new Sentence();
+const said = new Sentence(data.steps.map(step => step.says));
 const stage = new Stage(data.memory);
 const reading = make("p", {className: "reading"});
 const tables = data.steps.map(step => step.tables);

@@ -28,7 +28,7 @@ SAYS = (
     "The shortcut gives the same shape and no error, but it only cuts the row of memory in half: *{count} belong to "
     "somebody else*.",
 )
-NOTE = "Memory: one row of 24 numbers, and no step moves any of them. The brackets say what reads them."
+NOTE = "Memory: one row of 24 numbers, which no step moves. The brackets below it say who reads them."
 CAPTION = "View cuts the row of each word into heads; transpose gathers each head in a table of its own."
 
 
@@ -72,7 +72,9 @@ def why_transpose() -> Figure:
             _by_head(scrambled, mistaken),
         ),
     ]
-    picture = layout_steps(right, words=WORDS).above(draw_wrong_view(x, num_heads=NUM_HEADS, words=WORDS), caption=CAPTION)
+    picture = layout_steps(right, words=WORDS).above(
+        draw_wrong_view(x, num_heads=NUM_HEADS, words=WORDS), caption=CAPTION
+    )
     return Figure(TITLE, ("why_transpose.js",), {**stage_data(), "steps": steps, "note": NOTE}, picture)
 
 
@@ -95,7 +97,9 @@ def _table(title: str, labels: Sequence[str], rows: Tensor) -> dict[str, Any]:
 def _by_head(by_head: Tensor, split: HeadSplit) -> list[dict[str, Any]]:
     """Return a table for each head, in which each row that doesn't hold what its label says is marked."""
     tables = [_table(f"head {head}", WORDS, rows) for head, rows in enumerate(by_head)]
-    for head, word in split.wrong:
-        true_head, true_word = map(int, split.owners[head, word])
-        tables[head]["rows"][word] |= {"mark": f"✗ {WORDS[true_word]}, head {true_head}", "wrong": True}
+    for head, table in enumerate(tables):
+        for word, row in enumerate(table["rows"]):
+            true_head, true_word = map(int, split.owners[head, word])
+            wrong = [head, word] in split.wrong
+            row |= {"mark": f"✗ {WORDS[true_word]}, head {true_head}" if wrong else "✓", "wrong": wrong}
     return tables

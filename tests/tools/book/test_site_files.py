@@ -4,7 +4,6 @@ import re
 from xml.etree import ElementTree
 
 from course_lib.pictures import in_the_dark
-from tools.book.palette import colors
 from tools.book.redirects import MOVED
 from tools.book.site_files import write_site_files
 
@@ -30,4 +29,4 @@ def test_all_links_of_the_page_for_wrong_addresses_are_whole(tmp_path):
     assert len(links) > 4 and all(link.startswith((SITE, "data:")) for link in links)
     assert '<meta name="robots" content="noindex">' in page
     links_of_the_site = re.findall(r"--link:(#[0-9A-F]{6})", page)  # in the colours and with the logo of the others
-    assert links_of_the_site == [colors()["link"], in_the_dark(colors()["link"])] and "<svg" in page
+    assert links_of_the_site == [PALETTE["link"], in_the_dark(PALETTE["link"])] and "<svg" in page

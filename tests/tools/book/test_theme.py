@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.pictures import in_the_dark
+from course_lib.pictures import PALETTE, in_the_dark
 from course_lib.pictures.dark import contrast
 from tools.book.course_map import PARTS, as_list, course_map
 from tools.book.excerpts import FOLDER, write_articles
 from tools.book.lesson_table import read_walk
-from tools.book.palette import colors, write_palette
+from tools.book.palette import write_palette
 from tools.book.unused_assets import lighten, only_used
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +21,7 @@ OTHERS = {"#10161E", "#1a6d30", "#7ee787"}  # the dark page below its cards; add
 
 def test_text_can_be_read_on_every_colour_of_the_book():
     for theme in (lambda color: color, in_the_dark):
-        named = {name: theme(color) for name, color in colors().items()}
+        named = {name: theme(color) for name, color in PALETTE.items()}
         for name in [*(f"head-{number}" for number in range(8)), "paper", "plain", "faint"]:
             assert contrast(named["ink"], named[name]) >= 4.5, name
         assert all(contrast(named[name], named["plain"]) >= 4.5 for name in ("link", "quiet", "wrong"))

@@ -1,0 +1,155 @@
+"""Figures that move, before any script runs: their words, their sizes, what they ask for, and what their data says."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from course_lib.inputs import dream_big
+from course_lib.pictures import live
+from course_lib.pictures.live.figure import read
+
+from .picture_checks import check_picture
+
+WORDS = dream_big().words
+MAKERS = [live.why_transpose, live.paste_your_split]
+CORE = ("core.css", "core.js", "strided.js")
+SCRIPT, SHARED = 20_000, 60_000  # bytes at most: of a figure's own scripts, of the core and the data
+HASHES = """
+import hashlib
+from course_lib.pictures import live
+for make in (live.why_transpose, live.paste_your_split):
+    print(hashlib.sha256(make()._repr_html_().encode()).hexdigest())
+"""
+
+
+@pytest.fixture(scope="module", params=MAKERS, ids=lambda make: make.__name__)
+def figure(request):
+    return request.param()
+
+
+class Texts(HTMLParser):
+    """What an untrusted notebook leaves of HTML: no script, no style, no frame."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.images, self.within, self.text = [], [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("script", "style", "iframe"):
+            self.within.append(tag)
+        elif tag == "img" and not self.within:
+            self.images.append(dict(attrs))
+
+    def handle_endtag(self, tag):
+        if self.within and self.within[-1] == tag:
+            self.within.pop()
+
+    def handle_data(self, data):
+        self.text += "" if self.within else data
+
+
+def test_its_words_are_those_of_its_picture(figure):
+    assert repr(figure) == f"{figure.title}\n{figure.picture!r}"
+    assert "10 of 12 rows do not hold what their label says" in " ".join(repr(figure).split())
+    check_picture(figure.picture, largest=30_000)
+
+
+def test_where_no_script_runs_there_is_the_picture_and_nothing_else(figure):
+    left = Texts(figure._repr_html_())
+    assert left.images[0]["alt"] == figure.picture.description and left.images[0]["src"].startswith("data:image/svg")
+    assert figure.picture.caption in left.text and "function" not in left.text and "{" not in left.text
+
+
+def test_it_is_small(figure):
+    own = sum(len(read(name).encode()) for name in {*figure.scripts} - {*CORE})
+    data = json.dumps(figure.data, ensure_ascii=False, separators=(",", ":"))
+    assert own < SCRIPT and sum(map(len, (*map(read, CORE), data))) < SHARED
+    assert len(figure._repr_html_()) < 120_000  # of a notebook, which may have one million bytes
+
+
+def test_a_page_may_ask_for_nothing(figure):
+    page = figure.page()
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "http" not in policy
+    # A namespace is a name, and a link is followed by the reader alone.
+    loaded = re.findall(r"""(?:src|srcset|href)=["']?(?!data:)([^"'\s>]+)|url\(["']?(?!data:)([^)]+)""", page)
+    scripts = "".join(map(read, ("core.js", *figure.scripts)))
+    assert not loaded and not re.search(r"\b(?:fetch|XMLHttpRequest|WebSocket|import)\b", scripts)
+
+
+def test_it_is_the_same_from_run_to_run():
+    here = [hashlib.sha256(make()._repr_html_().encode()).hexdigest() for make in MAKERS]
+    env = {**os.environ, "PYTHONHASHSEED": "7"}
+    there = subprocess.run([sys.executable, "-c", HASHES], env=env, capture_output=True, text=True, check=True)
+    assert there.stdout.split() == here
+
+
+def test_nothing_in_the_data_ends_a_script(figure):
+    hostile = live.Figure("</script><b>", figure.scripts, {"words": ["</script><!--"]}, figure.picture)
+    assert hostile.page().count("</script>") == 2 and hostile._repr_html_().count("</script>") == 1
+
+
+def test_it_is_saved_as_a_page_and_nothing_else(figure, tmp_path):
+    path = figure.save(tmp_path / "mine.html")
+    assert path.read_text(encoding="utf-8") == figure.page()
+    with pytest.raises(ValueError, match=r"path must end in \.html, got '.*mine\.png': a browser opens such a file"):
+        figure.save(tmp_path / "mine.png")
+    with pytest.raises(ValueError, match=r"is in the folder '.*none', which does not exist: make it first"):
+        figure.save(tmp_path / "none" / "mine.html")
+
+
+# --- what the data says ---
+
+
+def cells_of(step):
+    return [[row["cells"] for row in table["rows"]] for table in step["tables"]]
+
+
+def test_the_steps_are_what_pytorch_makes():
+    table, by_word, by_head, scrambled = live.why_transpose().data["steps"]
+    x = torch.arange(24).view(1, 6, 4)
+    assert cells_of(table) == x.tolist()
+    assert cells_of(by_word) == x.view(6, 2, 2).tolist()
+    assert cells_of(by_head) == x.view(6, 2, 2).transpose(0, 1).tolist()
+    assert cells_of(scrambled) == x.view(2, 6, 2).tolist()
+    names = [step["name"].strip("✗ `") for step in (by_word, by_head, scrambled)]
+    assert names == [".view(1, 6, 2, 2)", ".transpose(1, 2)", ".view(1, 2, 6, 2)"]
+
+
+def test_a_row_is_marked_if_somebody_else_owns_it():
+    data = live.why_transpose().data
+    for number, wrong in ((2, 0), (3, 10)):
+        marked = 0
+        for head, table in enumerate(data["steps"][number]["tables"]):
+            for word, row in enumerate(table["rows"]):
+                (owner,) = {tuple(data["owners"][element]) for element in row["cells"]}
+                true_word, true_head = owner
+                right = owner == (word, head)
+                assert row["mark"] == ("✓" if right else f"✗ {WORDS[true_word]}, head {true_head}")
+                assert row["wrong"] is not right and row["label"] == WORDS[word]
+                marked += row["wrong"]
+        assert marked == wrong
+    assert "10 of 12 rows belong to somebody else" in data["steps"][3]["says"]
+
+
+def test_each_step_has_one_sentence():
+    for step in live.why_transpose().data["steps"]:
+        assert step["says"].endswith(".") and len(re.findall(r"[.!?](?:\s|$)", step["says"])) == 1
+
+
+def test_the_mistakes_of_the_editor_are_those_of_the_catalogue():
+    goals = live.paste_your_split().data["goals"]
+    assert [mistake["id"] for goal in goals.values() for mistake in goal["mistakes"]] == [
+        "split-without-transpose",
+        "merge-without-transpose",
+    ]
+    assert goals["split"]["mistakes"][0]["elements"] == list(range(24))
+    assert goals["join"]["wanted"]["elements"] == list(range(24)) and goals["join"]["shape"] == [1, 2, 6, 2]

@@ -1,0 +1,88 @@
+"""Write the book's figures that move: a page for each, and the page that shows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_lib.pictures import live
+
+from .page_head import address_of, head_of
+from .site_address import read_site
+from .theme import HEADING, heading_font
+
+FOLDER = "figures"
+INTRO = """\
+# Figures that move
+
+Each answers one question. Press the buttons or the arrow keys, choose a number, or write a line of your own.
+"""
+SECTION = """
+## {title}
+
+{about}
+
+<iframe class="moving-figure" loading="lazy" src="{page}" title="{title}"></iframe>
+
+<p><a href="{page}">On a page of its own</a> · <a href="notebooks/{lesson}.html">Lesson {number}</a></p>
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure of the book: its file's name, a sentence about it, its lesson, and what makes it."""
+
+    name: str
+    about: str
+    lesson: str
+    make: Callable[[], live.Figure]
+
+
+FIGURES = (
+    Entry(
+        "why_transpose",
+        "Twenty-four numbers, three calls, and one row of memory that never moves.",
+        "04_reshape_and_transpose",
+        live.why_transpose,
+    ),
+    Entry(
+        "paste_your_split",
+        "Write the line that splits the heads or joins them, and see whose numbers each row holds. The address in the "
+        "browser keeps your line, so that you can send it to somebody.",
+        "04_reshape_and_transpose",
+        live.paste_your_split,
+    ),
+)
+
+
+def write_figures(root: Path, html: Path) -> None:
+    """Write the page of each figure into the built book."""
+    folder, site = html / FOLDER, read_site(root)
+    folder.mkdir(exist_ok=True)
+    for entry in FIGURES:
+        figure, page = entry.make(), f"{FOLDER}/{entry.name}"
+        head = head_of(site, page, figure.title, entry.about)
+        head += f"<style>{heading_font()}:root{{--heading:{HEADING}}}</style>"
+        head += f'<link rel="canonical" href="{address_of(site, page)}">'
+        foot = (
+            f'<p><a href="../notebooks/{entry.lesson}.html">Lesson {entry.lesson[:2]}</a> · '
+            '<a href="../figures.html">All figures</a> · '
+            '<a href="../recordings/wrong_view.html">The same as a recorded run, number by number</a></p>'
+        )
+        (folder / f"{entry.name}.html").write_text(figure.page(head=head, foot=foot), encoding="utf-8")
+
+
+def write_figure_list(path: Path) -> None:
+    """Write the page that shows all figures; Sphinx reads it before their pages are written."""
+    sections = [
+        SECTION.format(
+            title=entry.make().title,
+            about=entry.about,
+            page=f"{FOLDER}/{entry.name}.html",
+            number=entry.lesson[:2],
+            lesson=entry.lesson,
+        )
+        for entry in FIGURES
+    ]
+    path.write_text(INTRO + "".join(sections), encoding="utf-8")
