@@ -1,6 +1,7 @@
 """Random lines of layout calls, and what PyTorch makes of each: what the figure's small tensor must equal."""
 
 import random
+from itertools import chain
 
 import torch
 
@@ -39,13 +40,9 @@ def groups_of(side):
 def rearrange(tensor, pattern, **given):
     """Do what einops 0.8 does: reshape where axes are split, permute, reshape where axes are joined."""
     left, right = (groups_of(side) for side in pattern.split("->"))
-    axes, order = sum(left, []), sum(right, [])
-    if (
-        sorted(axes) != sorted(order)
-        or len({*axes}) < len(axes)
-        or not {*given} <= {*axes}
-        or len(left) != tensor.dim()
-    ):
+    axes, order = ([*chain(*groups)] for groups in (left, right))
+    is_valid = sorted(axes) == sorted(order) and len({*axes}) == len(axes) and {*given} <= {*axes}
+    if not is_valid or len(left) != tensor.dim():
         raise EinopsError(pattern)
     sizes = dict(given)
     for group, size in zip(left, tensor.shape, strict=True):
@@ -63,6 +60,11 @@ def rearrange(tensor, pattern, **given):
         joined = [torch.Size([sizes[name] for name in group]).numel() for group in right]
         tensor = tensor.reshape(joined)
     return tensor
+
+
+def written(group):
+    """Write one group of a pattern."""
+    return group[0] if len(group) == 1 else f"({' '.join(group)})" if group else "1"
 
 
 class Author:
@@ -118,7 +120,7 @@ class Author:
                 left.append(group)
             else:
                 left.append([next(names)])
-        order = self.draw.sample(sum(left, []), sum(map(len, left)))
+        order = self.draw.sample([*chain(*left)], sum(map(len, left)))
         if self.draw.random() < 0.03:
             order = order[1:]
         right, rest = [], list(order)
@@ -128,9 +130,7 @@ class Author:
             rest = rest[count:]
         if self.draw.random() < 0.2:
             right.append([])
-        sides = (
-            " ".join(g[0] if len(g) == 1 else f"({' '.join(g)})" if g else "1" for g in side) for side in (left, right)
-        )
+        sides = (" ".join(map(written, side)) for side in (left, right))
         return f'"{" -> ".join(sides)}"' + "".join(f", {name}={size}" for name, size in given.items())
 
     def call(self, x):
@@ -186,14 +186,10 @@ def chains(count, seed):
         x = author.start()
         line = author.line(x)
         value = answer(line, x)
-        start = {
-            "shape": [*x.shape],
-            "strides": [*x.stride()],
-            "offset": x.storage_offset(),
-            "slots": x.untyped_storage().nbytes() // 8,
-        }
-        expected = value if isinstance(value, str) else [
-            [*value.shape], [*value.stride()], value.is_contiguous(), value.flatten().tolist()
-        ]  # fmt: skip
+        layout = {"shape": [*x.shape], "strides": [*x.stride()], "offset": x.storage_offset()}
+        start = {**layout, "slots": x.untyped_storage().nbytes() // x.element_size()}
+        expected = value
+        if torch.is_tensor(value):
+            expected = [[*value.shape], [*value.stride()], value.is_contiguous(), value.flatten().tolist()]
         made.append({"line": line, "start": start, "expected": expected})
     return made

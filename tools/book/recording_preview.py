@@ -15,7 +15,6 @@ from course_lib.pictures import PALETTE, head_color, with_dark_colors
 from course_lib.recorder import Recording
 from course_lib.recording_page import story_of
 
-
 SIZE = (12, 6.3)  # inches; 100 pixels each, what sites show without cutting
 LINE = 42  # letters of a title that fit into a line
 MOST = 2  # tables

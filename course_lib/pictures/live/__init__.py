@@ -1,4 +1,4 @@
-"""Figures that move: one idea each, which the reader steps through or edits; without scripts a picture with its words."""
+"""Figures that move, each with a picture and its words for where no script runs."""
 
 from .figure import Figure
 from .paste_your_split import paste_your_split

@@ -71,7 +71,7 @@ class Stage {
   constructor(elements) {
     this.cells = elements.map(element => this.cell(element));
     this.cells.forEach((cell, i) => { cell.style.setProperty("--after", i); });  // one sets out after the other
-    this.slots = elements.map(element => this.cell(element));
+    this.slots = elements.map(element => this.cell(element));  // as the cells, by their element
     this.labels = make("div", {className: "labels"});
     this.tables = make("div", {className: "tables"}, this.labels, ...this.cells);
     this.tables.setAttribute("role", "img");
@@ -90,8 +90,12 @@ class Stage {
     });
     this.element = make("div", {id: "stage"}, this.tables, this.note, this.memory, this.path);
     this.chosen = data.follow;
-    this.context = make("canvas").getContext("2d");
-    new ResizeObserver(() => this.shown && this.element.clientWidth !== this.width && this.show(...this.shown)).observe(this.element);
+    Object.assign(this, {context: make("canvas").getContext("2d"), widths: new Map(), plans: new Map()});
+    new ResizeObserver(([{contentRect: {width}}]) => {
+      if (!this.shown || Math.floor(width) === this.width) return;
+      [this.width, this.plans] = [Math.floor(width), new Map()];
+      this.show(...this.shown);
+    }).observe(this.element);
   }
 
   cell(element) {
@@ -106,22 +110,32 @@ class Stage {
   }
 
   widthOf(text, size = 14) {
-    this.context.font = `600 ${size}px system-ui, sans-serif`;
-    return Math.ceil(this.context.measureText(text).width);
+    const key = `${size} ${text}`;
+    if (!this.widths.has(key)) {
+      this.context.font = `600 ${size}px system-ui, sans-serif`;
+      this.widths.set(key, Math.ceil(this.context.measureText(text).width));
+    }
+    return this.widths.get(key);
   }
 
   // Shows tables and what lies in memory; `others` are tables that get room as well, so that the memory below stays where it is.
   show(tables, order, note, others = []) {
     this.shown = [tables, order, note, others];
-    Object.assign(this, {order, width: this.element.clientWidth});
-    const plan = this.plan(tables), heights = others.map(other => this.plan(other).height);
+    this.order = order;
+    this.width ??= this.element.clientWidth;
+    const plan = this.planned(tables), heights = others.map(other => this.planned(other).height);
     this.tables.style.height = `${Math.max(plan.height, ...heights)}px`;
-    plan.at.forEach(([x, y], element) => place(this.cells.find(cell => +cell.dataset.element === element), x, y, plan.size));
+    plan.at.forEach(([x, y], element) => place(this.cells[element], x, y, plan.size));
     this.labels.replaceChildren(...plan.labels.map(({x, y, text, kind, size}) => place(make("span", {className: kind, textContent: text}), x, y, size)));
     this.tables.setAttribute("aria-label", tables.map(spoken).join(" "));
     this.note.replaceChildren(...prose(note));
     this.layMemory(tables);
     this.follow(this.chosen);
+  }
+
+  planned(tables) {
+    if (!this.plans.has(tables)) this.plans.set(tables, this.plan(tables));
+    return this.plans.get(tables);
   }
 
   // Where each cell and label goes: tables side by side, as many as fit, each line of them in the middle.
@@ -151,7 +165,7 @@ class Stage {
         if (box.title) labels.push({x: left, y: y - 2, text: box.title, kind: "title"});
         let rowTop = top;
         box.rows.forEach((row, r) => {
-          if (row.label) labels.push({x: left - 9 - this.widthOf(row.label, font), y: rowTop + high / 2 - 13, text: row.label, kind: "row"});
+          if (row.label) labels.push({x, y: rowTop + high / 2 - 13, text: row.label, kind: "row", size: [box.left - 9, 24]});
           row.cells.forEach((element, i) => at.set(element, [left + (i % box.columns) * wide, rowTop + Math.floor(i / box.columns) * high]));
           if (row.mark) labels.push({x: left + box.columns * wide + 7, y: rowTop + high / 2 - 13, text: row.mark, kind: row.wrong ? "mark wrong" : "mark"});
           rowTop += high * box.lines[r];
@@ -167,7 +181,7 @@ class Stage {
   layMemory(tables) {
     const lines = this.width < 560 ? 2 : 1, per = Math.ceil(this.order.length / lines), wide = Math.floor(Math.min(34, this.width / per)), high = 26;
     const start = Math.max(0, Math.floor((this.width - per * wide) / 2)), spot = slot => [start + (slot % per) * wide, Math.floor(slot / per) * (high + 26)];
-    this.slots.forEach(cell => place(cell, ...spot(this.order.indexOf(+cell.dataset.element)), [wide - 2, high]));
+    this.order.forEach((element, slot) => place(this.slots[element], ...spot(slot), [wide - 2, high]));
     this.memory.style.height = `${lines * (high + 26)}px`;
     const reader = new Map();
     for (const table of tables) for (const row of table.rows) for (const element of row.cells) reader.set(element, tables.length > 1 ? table.title : row.label);
@@ -188,7 +202,7 @@ class Stage {
   follow(element) {
     this.chosen = element;
     const slot = this.order.indexOf(element);
-    for (const cell of [...this.cells, ...this.slots]) cell.classList.toggle("chosen", +cell.dataset.element === element);
+    for (const cells of [this.cells, this.slots]) cells.forEach((cell, i) => cell.classList.toggle("chosen", i === element));
     const text = `${element} is a number of ${this.owner(element)}.`;
     this.memory.setAttribute("aria-valuenow", slot);
     this.memory.setAttribute("aria-valuetext", text);
@@ -222,5 +236,8 @@ function begin(...parts) {
   figure.append(...parts);
   document.documentElement.classList.add("on");
   document.documentElement.classList.toggle("framed", framed);
-  if (framed) new ResizeObserver(() => parent.postMessage({height: document.documentElement.offsetHeight}, "*")).observe(document.documentElement);
+  if (!framed) return;
+  const tell = () => parent.postMessage({height: document.documentElement.offsetHeight}, "*");
+  setTimeout(tell);  // once the first state is shown: a frame that is still hidden observes no sizes
+  new ResizeObserver(tell).observe(document.documentElement);
 }

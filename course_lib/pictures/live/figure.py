@@ -103,8 +103,9 @@ class Figure:
         script = f'"use strict";\n{"".join(map(read, (CORE, *self.scripts)))}'
         return (
             "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-            f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}"><title>{escape(self.title)}</title>'
-            f'{head}<link rel=icon href="data:,"><style>{_colors()}{read("core.css")}</style></head>'
+            f'<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">'
+            f'<title>{escape(self.title)}</title>{head}<link rel=icon href="data:,">'
+            f"<style>{_colors()}{read('core.css')}</style></head>"
             f"<body><main><h1>{escape(self.title)}</h1><div id=figure></div>"
             f'<div class="still">{still}</div></main><footer>{foot}</footer>'
             f"<script type=application/json id=data>{_json(self.data)}</script><script>{script}</script></body></html>"

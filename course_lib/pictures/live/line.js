@@ -123,7 +123,7 @@ class Line {
         this.at++;
         named[name] = this.sum();
       } else positional.push(this.sum());
-      if (this.peek() !== ")") this.take(",");
+      if (this.peek() !== ")") this.take(this.peek() ? "," : ")");
     }
     this.at++;
     return {positional, named};
@@ -188,7 +188,7 @@ class Line {
     while (this.peek() !== end) {
       values.push(this.sum());
       if (this.peek() === end) break;
-      this.take(",");
+      this.take(this.peek() ? "," : end);
       isList = true;
     }
     this.take(end);

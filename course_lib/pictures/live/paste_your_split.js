@@ -14,13 +14,12 @@ const plain = shape => shape.filter(size => size !== 1);
 const wordOf = element => data.words[data.owners[element][0]];
 const headOf = element => `head ${data.owners[element][1]}`;
 const shared = (elements, name) => new Set(elements.map(name)).size === 1 ? name(elements[0]) : "";
-const counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
 
-// Whose numbers a row holds: "work, head 0", "Dream and big", "6 words, head 1".
+// Whose numbers a row holds: "work, head 0", "work, both heads", "Dream + big", "6 words".
 function holders(elements) {
   const words = [...new Set(elements.map(wordOf))];
-  const heads = shared(elements, headOf) || (goal === data.goals.split ? "both heads" : "");
-  return [words.length > 2 ? counted(words.length, "word") : words.join(" and "), heads].filter(Boolean).join(", ");
+  if (words.length > 1) return words.length > 2 ? `${words.length} words` : words.join(" + ");
+  return `${words[0]}, ${shared(elements, headOf) || "both heads"}`;
 }
 
 // The tensor as tables of its last two axes. Where its shape is the wanted one, rows are labelled with what they should hold.

@@ -15,11 +15,11 @@ from .why_transpose import HEAD_DIM, NUM_HEADS, WORDS, queries, split, stage_dat
 
 TITLE = "Paste your split"
 SIZES = {  # what code calls the sizes of the sentence
-    1: "batch batch_size bsz B b",
-    len(WORDS): "num_tokens seq_len seq_length T t N n L",
-    NUM_HEADS * HEAD_DIM: "width d_out d_model embed_dim hidden_size n_embd C",
-    NUM_HEADS: "num_heads n_heads n_head heads H h",
-    HEAD_DIM: "head_dim d_head head_size hs D d",
+    "batch batch_size bsz B b": 1,
+    "num_tokens seq_len seq_length T t N n L": len(WORDS),
+    "width d_out d_model embed_dim hidden_size n_embd C": NUM_HEADS * HEAD_DIM,
+    "num_heads n_heads n_head heads H h": NUM_HEADS,
+    "head_dim d_head head_size hs D d": HEAD_DIM,
 }
 SPLITS = {
     "view, then transpose": "x.view(1, 6, 2, 2).transpose(1, 2)",
@@ -54,7 +54,7 @@ def paste_your_split() -> Figure:
         "split": _goal("Split x into heads", x, by_head, {"split-without-transpose": x.view(by_head.shape)}, SPLITS),
         "join": _goal("Join the heads", by_head, x, {"merge-without-transpose": by_head.reshape(x.shape)}, JOINS),
     }
-    names = {name: size for size, text in SIZES.items() for name in text.split()}
+    names = {name: size for names, size in SIZES.items() for name in names.split()}
     picture = draw_wrong_view(x, num_heads=NUM_HEADS, words=WORDS)
     data = {**stage_data(), "goals": goals, "names": names}
     return Figure(TITLE, ("strided.js", "line.js", "paste_your_split.js"), data, picture)

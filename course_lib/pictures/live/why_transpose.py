@@ -60,7 +60,6 @@ def why_transpose() -> Figure:
     mistaken, correct = head_splits(x, NUM_HEADS, WORDS)
     heads = [f"head {head}" for head in range(NUM_HEADS)]
     by_words = [_table(word, heads, rows) for word, rows in zip(WORDS, by_word, strict=True)]
-    count = mistaken.count
     steps = [
         _step("`q_proj(x)`", "6 words × 4 numbers", SAYS[0], [_table("", WORDS, x[0])]),
         _step(f"`{right[0].code}`", "6 words × 2 heads × 2 numbers", SAYS[1], by_words),
@@ -68,13 +67,12 @@ def why_transpose() -> Figure:
         _step(
             f"✗ `{wrong[0].code}`",
             "“2 heads × 6 words × 2 numbers”",
-            SAYS[3].format(count=count),
+            SAYS[3].format(count=mistaken.count),
             _by_head(scrambled, mistaken),
         ),
     ]
-    picture = layout_steps(right, words=WORDS).above(
-        draw_wrong_view(x, num_heads=NUM_HEADS, words=WORDS), caption=CAPTION
-    )
+    shortcut_picture = draw_wrong_view(x, num_heads=NUM_HEADS, words=WORDS)
+    picture = layout_steps(right, words=WORDS).above(shortcut_picture, caption=CAPTION)
     return Figure(TITLE, ("why_transpose.js",), {**stage_data(), "steps": steps, "note": NOTE}, picture)
 
 

@@ -1,0 +1,305 @@
+"""Figures that move, in a real browser: they say what PyTorch does, and everybody can use them."""
+
+import pytest
+
+from course_lib.inputs import dream_big
+from course_lib.pictures import live
+
+from .layout_chains import NAMES, chains
+from .site import Complaints, violations
+
+MOST_MS = 8  # of script for a step or a letter
+RUN = """([chains, names]) => chains.map(({line, start}) => {
+    try {
+        const given = new Strided(start.shape, start.strides, range(start.slots), start.offset);
+        const {shape, strides, isContiguous, elements} = new Line(line, given, names).run();
+        return [shape, strides, isContiguous, elements];
+    } catch (error) {
+        return error instanceof Refusal ? error.kind : String(error);
+    }
+})"""
+PLACES = """selector => [...document.querySelectorAll(selector)].map(cell => {
+    const {x, y} = cell.getBoundingClientRect();
+    return [+cell.dataset.element, Math.round(x), Math.round(y + scrollY)];
+})"""
+SPLIT, JOIN = "split", "join"
+LINES = {  # what is said of a line
+    (SPLIT, "x.view(1, 6, 2, 2).transpose(1, 2)"): "✓ Right: each head has a table of its own, and all 12 rows",
+    (
+        SPLIT,
+        "q = self.q_proj(x).view(B, T, self.n_head, C // self.n_head).transpose(1, 2)  # (B, nh, T, hs)",
+    ): "✓ Right",
+    (SPLIT, 'rearrange(self.to_q(x), "b t (h d) -> b h t d", h=self.heads)'): "✓ Right",
+    (SPLIT, "x.view(x.shape[0], x.size(1), 2, -1).permute(0, 2, 1, 3)"): "✓ Right",
+    (SPLIT, "torch.transpose(x.unflatten(-1, (2, 2)), 1, 2)"): "✓ Right",
+    (SPLIT, "x.view(1, 2, 6, 2)"): "10 of 12 rows hold something else. The mistake is called split-without-transpose.",
+    (SPLIT, "x.reshape(batch, num_heads, -1, head_dim)"): "The mistake is called split-without-transpose.",
+    (SPLIT, 'rearrange(x, "b t (d h) -> b h t d", h=2)'): "12 of 12 rows hold something else. This mistake has no name",
+    (SPLIT, "x.view(1, 6, 2, 2)"): "(1, 6, 2, 2) is not there yet: the line should end in (1, 2, 6, 2).",
+    (SPLIT, "x.view(1, 5, 4)"): "PyTorch refuses this with a RuntimeError. 24 numbers don't fit into (1, 5, 4).",
+    (SPLIT, "x.view(-1, -1, 4)"): "a RuntimeError. Only one size may be -1",
+    (SPLIT, "x.transpose(1, 3)"): "an IndexError. There is no axis 3: (1, 6, 4) has the axes 0 to 2.",
+    (SPLIT, "x.view(1, 6, 2, d_out / 2)"): "a TypeError. / makes a float, and sizes are whole numbers: write //.",
+    (SPLIT, "x.permute(0, 1)"): "a RuntimeError. (1, 6, 4) has 3 axes, and the order lists 2.",
+    (SPLIT, "x.view(1, 6, 2, 2).tranpose(1, 2)"): "This page can't read the line. .tranpose can't be read here",
+    (SPLIT, "x.vew(1, 2, 6, 2)"): "This page can't read the line. .vew can't be read here",
+    (SPLIT, "x.view(1, groups, 6, 2)"): "groups is unknown here",
+    (SPLIT, "x.view(1, 6, 2, 2"): "Python refuses this with a SyntaxError. ) is missing at the end.",
+    (SPLIT, ""): "A line begins with the name of a tensor, such as x.",
+    (JOIN, "x.transpose(1, 2).reshape(1, 6, 4)"): "✓ Right: each word has its two heads side by side again, in all 6",
+    (JOIN, "x.transpose(1, 2).contiguous().view(1, 6, -1)"): "✓ Right",
+    (JOIN, "x.transpose(1, 2).view(1, 6, 4)"): "RuntimeError. view moves no number, and no strides lead through this",
+    (JOIN, "x.reshape(1, 6, 4)"): "6 of 6 rows hold something else. The mistake is called merge-without-transpose.",
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures")
+    return {
+        make.__name__: make().save(folder / f"{make.__name__}.html")
+        for make in (live.why_transpose, live.paste_your_split)
+    }
+
+
+@pytest.fixture(scope="module")
+def tab(browser):
+    """A page whose cells are where they should be at once."""
+    context = browser.new_context(viewport={"width": 900, "height": 800}, reduced_motion="reduce")
+    yield context.new_page()
+    context.close()
+
+
+def opened(tab, file, fragment=""):
+    tab.goto("about:blank")
+    tab.goto(file.as_uri() + fragment)
+    return tab
+
+
+def said(tab):
+    return tab.locator("[role=status]").inner_text()
+
+
+# --- the small tensor ---
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return chains(10_000, seed=0)
+
+
+def differing(tab, lines):
+    found = tab.evaluate(RUN, [lines, NAMES])
+    return [(one, got) for one, got in zip(lines, found, strict=True) if got != one["expected"]]
+
+
+def test_ten_thousand_lines_give_what_pytorch_gives(tab, pages, lines):
+    refused = [one["expected"] for one in lines if isinstance(one["expected"], str)]
+    assert 2_000 < len(refused) < 5_000 and len({*refused}) == 5
+    assert len({one["line"] for one in lines}) > 8_000
+    assert differing(opened(tab, pages["paste_your_split"]), lines) == []
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "Strided.prototype.stridesFor = shape => Strided.contiguous(shape).strides",  # a view of what is not contiguous
+        "Strided.prototype.reshape = Strided.prototype.view",
+        "Object.defineProperty(Strided.prototype, 'isContiguous', {get: () => true})",
+        "Strided.prototype.axis = i => i",
+    ],
+)
+def test_a_wrong_rule_is_found(tab, pages, lines, mistake):
+    opened(tab, pages["paste_your_split"]).evaluate(f"() => {{ {mistake} }}")
+    assert len(differing(tab, lines[:1_000])) > 10
+
+
+# --- the two figures ---
+
+
+def test_the_cells_lie_in_the_tables_as_the_numbers_in_the_tensors_and_memory_stays(tab, pages):
+    opened(tab, pages["why_transpose"])
+    memory, sentences, labels = tab.evaluate(PLACES, ".memory .cell"), set(), set()
+    assert [element for element, _, _ in memory] == list(range(24)) and len({y for _, _, y in memory}) == 1
+    for step in live.why_transpose().data["steps"]:
+        places = {element: (x, y) for element, x, y in tab.evaluate(PLACES, ".tables .cell")}
+        for table in step["tables"]:
+            left, top = places[table["rows"][0]["cells"][0]]
+            for down, row in enumerate(table["rows"]):
+                assert [places[element] for element in row["cells"]] == [
+                    (left + 41 * across, top + 35 * down) for across in range(len(row["cells"]))
+                ]
+        assert len(set(places.values())) == 24
+        assert tab.evaluate(PLACES, ".memory .cell") == memory
+        sentences.add(said(tab))
+        labels.add(tab.locator(".tables").get_attribute("aria-label"))
+        tab.keyboard.press("ArrowRight")
+    assert len(sentences) == len(labels) == 4
+    assert "10 of 12 rows belong to somebody else" in said(tab)
+    assert "big: 2 3 (really Dream, head 1)" in tab.locator(".tables").get_attribute("aria-label")
+
+
+def test_it_is_walked_with_keys_and_buttons_and_its_address_is_a_moment(tab, pages):
+    opened(tab, pages["why_transpose"], "#step-3")
+    now = tab.locator("[aria-current=step]")
+    assert now.inner_text() == ".transpose(1, 2)"
+    tab.keyboard.press("ArrowLeft")
+    assert now.inner_text() == ".view(1, 6, 2, 2)" and tab.url.endswith("#step-2")
+    tab.get_by_role("button", name="Next").click()
+    tab.get_by_role("button", name="Next").click()
+    tab.get_by_role("button", name="Next").click(force=True)  # there is no next
+    assert now.inner_text() == "✗ .view(1, 2, 6, 2)"
+    tab.get_by_role("button", name="Back").click()
+    assert now.inner_text() == ".transpose(1, 2)"
+    opened(tab, pages["why_transpose"], "#somewhere")
+    assert now.inner_text() == "q_proj(x)"
+
+
+def test_a_number_is_followed_by_click_and_key(tab, pages):
+    opened(tab, pages["why_transpose"])
+    memory, chosen = tab.get_by_role("slider"), tab.locator(".chosen")
+    assert chosen.all_inner_texts() == ["14", "14"]  # in the table and in memory
+    tab.locator(".tables .cell", has_text="7").first.click()
+    assert chosen.all_inner_texts() == ["7", "7"]
+    memory.focus()
+    tab.keyboard.press("ArrowRight")
+    assert chosen.all_inner_texts() == ["8", "8"] and memory.get_attribute("aria-valuetext") == (
+        "8 is a number of and, head 0."
+    )
+    tab.keyboard.press("End")
+    assert memory.get_attribute("aria-valuenow") == "23"
+    assert tab.locator("[aria-current=step]").inner_text() == "q_proj(x)"  # keys on the memory turn no page
+
+
+@pytest.mark.parametrize(("goal", "line"), LINES, ids=lambda text: text)
+def test_what_is_said_of_a_line(tab, pages, goal, line):
+    if not tab.url.startswith(pages["paste_your_split"].as_uri()):
+        opened(tab, pages["paste_your_split"])
+    tab.locator(f"[data-goal={goal}]").click()
+    tab.get_by_label("Your line").fill(line)
+    assert LINES[goal, line] in " ".join(said(tab).split())
+    assert len(tab.evaluate(PLACES, ".tables .cell")) == 24
+
+
+def test_every_example_runs_and_the_address_holds_the_line(tab, pages):
+    opened(tab, pages["paste_your_split"])
+    for goal, texts in live.paste_your_split().data["goals"].items():
+        tab.locator(f"[data-goal={goal}]").click()
+        for name, line in texts["examples"].items():
+            tab.locator(".examples").get_by_role("button", name=name, exact=True).click()
+            assert tab.get_by_label("Your line").input_value() == line
+            assert "can't read" not in said(tab) and "Python refuses" not in said(tab)
+    tab.get_by_label("Your line").fill('rearrange(x, "b h t d -> b t (d h)")')
+    opened(tab, pages["paste_your_split"], "#" + tab.url.partition("#")[2])
+    assert tab.get_by_label("Your line").input_value() == 'rearrange(x, "b h t d -> b t (d h)")'
+    assert "6 of 6 rows hold something else" in said(tab)
+
+
+def test_shape_strides_and_memory_of_each_call_are_listed(tab, pages):
+    opened(tab, pages["paste_your_split"])
+    tab.get_by_label("Your line").fill("x.unflatten(2, (2, 2)).transpose(1, 2).flatten(2)")
+    calls = [" ".join(text.split()) for text in tab.locator(".calls li").all_inner_texts()]
+    assert calls == [
+        "x shape (1, 6, 4) strides (24, 4, 1) contiguous",
+        ".unflatten(2, (2, 2)) shape (1, 6, 2, 2) strides (24, 4, 2, 1) contiguous same memory",
+        ".transpose(1, 2) shape (1, 2, 6, 2) strides (24, 2, 4, 1) not contiguous same memory",
+        ".flatten(2) shape (1, 2, 12) strides (24, 2, 1) contiguous copied to new memory",
+    ] or calls[-1].startswith(".flatten(2) shape (1, 2, 12)")
+    assert "a new row, into which the numbers were copied" in tab.locator(".note").nth(1).inner_text()
+
+
+# --- for everybody ---
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [900, 320])
+@pytest.mark.parametrize("name", ["why_transpose", "paste_your_split"])
+def test_a_page_can_be_read_and_reached(browser, pages, name, width, theme):
+    context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 640}, reduced_motion="reduce")
+    page, complaints = context.new_page(), Complaints(pages[name].as_uri())
+    complaints.watch(page)
+    page.goto(pages[name].as_uri())
+    for state in range(4):
+        if name == "why_transpose":
+            page.locator(".names button").nth(state).click()
+        else:
+            page.locator(f"[data-goal={JOIN if state > 1 else SPLIT}]").click()
+            page.locator(".examples button").nth(1 + state % 2).click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert violations(page) == []
+        cells = page.evaluate("[...document.querySelectorAll('.cell')].map(it => it.getBoundingClientRect().right)")
+        assert max(cells) <= width
+    assert not page.locator(".still").is_visible() and complaints.found == []
+    context.close()
+
+
+def test_without_scripts_and_on_paper_there_is_the_picture(browser, tab, pages):
+    bare = browser.new_context(java_script_enabled=False)
+    page = bare.new_page()
+    page.goto(pages["why_transpose"].as_uri())
+    assert page.locator(".still img").first.is_visible()
+    bare.close()
+    opened(tab, pages["why_transpose"]).emulate_media(media="print")
+    assert tab.locator(".still img").first.is_visible() and not tab.locator("#stage").is_visible()
+    tab.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize(("motion", "moves"), [("no-preference", True), ("reduce", False)])
+def test_cells_move_only_where_the_reader_wants_it(browser, pages, motion, moves):
+    context = browser.new_context(reduced_motion=motion)
+    page = context.new_page()
+    page.goto(pages["why_transpose"].as_uri())
+    assert not page.evaluate("document.querySelector('.cell').getAnimations().length")  # they begin where they should be
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.getAnimations().length > 0") is moves
+    on_the_way = page.evaluate(PLACES, ".tables .cell")
+    page.evaluate("() => Promise.all(document.getAnimations().map(it => it.finished)).then(() => null)")
+    assert (page.evaluate(PLACES, ".tables .cell") != on_the_way) is moves
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "act"),
+    [
+        ("why_transpose", "steps.go(i % 4)"),
+        ("paste_your_split", "(field.value = i % 2 ? 'x.view(1, 2, 6, 2)' : 'x.mT', run())"),
+    ],
+)
+def test_a_step_takes_little_time(tab, pages, name, act):
+    took = opened(tab, pages[name]).evaluate(f"""async () => {{
+        const took = [];
+        for (let i = 0; i < 24; i++) {{
+            await new Promise(requestAnimationFrame);
+            const start = performance.now();
+            {act};
+            took.push(performance.now() - start);
+        }}
+        return took;
+    }}""")
+    assert max(min(took[i::4]) for i in range(4)) < MOST_MS, took  # each state at its best: other processes run, too
+
+
+def notebook_page(figure, ground="#fff", scripts=True):
+    """A page that shows a cell's output as a notebook does."""
+    html = figure._repr_html_()
+    return f"<!doctype html><body style='background:{ground}'><h1>{'Trusted' if scripts else 'Not'}</h1>{html}"
+
+
+@pytest.mark.parametrize(("ground", "theme"), [("#fff", "light"), ("#111", "dark")])
+def test_in_a_notebook_it_stands_in_a_frame_as_dark_as_the_notebook(browser, tmp_path, ground, theme):
+    (tmp_path / "cell.html").write_text(notebook_page(live.why_transpose(), ground), encoding="utf-8")
+    page, complaints = browser.new_page(), Complaints(tmp_path.as_uri())
+    complaints.watch(page)
+    page.goto((tmp_path / "cell.html").as_uri())
+    page.locator(".moves").wait_for()
+    frame = page.frame_locator("iframe")
+    assert not page.locator(".still").is_visible() and frame.locator(f"html[data-theme={theme}]").count() == 1
+    frame.get_by_role("button", name="Next").click()
+    assert frame.locator("[aria-current=step]").inner_text() == ".view(1, 6, 2, 2)"
+    inner = frame.locator("html").bounding_box()["height"]
+    assert abs(page.locator("iframe").bounding_box()["height"] - inner) < 2
+    assert dream_big().words[0] in frame.locator(".labels").inner_text()
+    page.emulate_media(media="print")
+    assert page.locator(".still img").first.is_visible() and not page.locator("iframe").is_visible()
+    assert complaints.found == []
+    page.close()
