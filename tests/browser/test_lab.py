@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
 
 from .lab_page import LabPage
@@ -202,6 +203,28 @@ def test_pictures_show_in_a_copy_that_is_not_trusted(lab, server):
         assert all(picture["own"] for picture in lab.pictures()), width
     for tag in ("details", "table"):
         assert outputs.locator(tag).count() == html.count(f"<{tag}") > 0
+
+
+def test_a_figure_moves_in_a_trusted_notebook_and_is_a_picture_in_another(lab, server):
+    name, figure = "96_moving.ipynb", live.why_transpose()
+    code = "from course_lib.pictures import live\nlive.why_transpose()"
+    data = {"text/html": figure._repr_html_(), "text/plain": repr(figure)}
+    output = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": data}
+    notebook = stored(server, "00_start_here.ipynb")
+    cell = code_cells(notebook)[0] | {"source": code, "outputs": [output], "execution_count": 1, "metadata": {}}
+    notebook["cells"] = [cell]
+    (server.notebooks / name).write_text(json.dumps(notebook), encoding="utf-8")
+    lab.open(name, "moving")
+    shown = lab.notebook.locator(".jp-OutputArea-output")
+    assert shown.locator("img").first.is_visible() and shown.locator("iframe").count() == 0
+    assert "function" not in shown.inner_text()
+    lab.run_all(1)
+    shown.locator(".moves").wait_for()
+    assert lab.errors() == [] and not shown.locator("img").first.is_visible()
+    frame = lab.notebook.frame_locator(".jp-OutputArea-output iframe")
+    frame.get_by_role("button", name="Next").click()
+    assert frame.locator("[aria-current=step]").inner_text() == ".view(1, 6, 2, 2)"
+    lab.shot("moving_figure")
 
 
 def test_pictures_are_as_dark_as_jupyterlab_whatever_the_system_prefers(lab):

@@ -62,7 +62,10 @@ class Steps {
 // The part of the address after #. A figure in a notebook has no address of its own.
 const address = {
   get: () => decodeURIComponent(location.hash.slice(1)),
-  set: text => location.protocol === "about:" || history.replaceState(null, "", `#${encodeURIComponent(text)}`),
+  set(text) {
+    clearTimeout(this.waiting);  // browsers refuse more than some changes a second
+    if (location.protocol !== "about:") this.waiting = setTimeout(() => history.replaceState(null, "", `#${encodeURIComponent(text)}`), 200);
+  },
 };
 
 // Tables of cells, and below them the row of memory, on which the number to follow is chosen.
@@ -236,8 +239,9 @@ function begin(...parts) {
   figure.append(...parts);
   document.documentElement.classList.add("on");
   document.documentElement.classList.toggle("framed", framed);
+  requestAnimationFrame(() => requestAnimationFrame(() => document.documentElement.classList.add("moving")));  // not into the first places
   if (!framed) return;
   const tell = () => parent.postMessage({height: document.documentElement.offsetHeight}, "*");
-  setTimeout(tell);  // once the first state is shown: a frame that is still hidden observes no sizes
+  addEventListener("message", tell);  // it is asked once: a frame that nobody sees yet observes no sizes
   new ResizeObserver(tell).observe(document.documentElement);
 }

@@ -40,11 +40,12 @@ HOST = """\
     frame.style.height = `${Math.ceil(data.height)}px`;
     here.classList.add("moves");
   });
+  frame.addEventListener("load", () => frame.contentWindow.postMessage("How high?", "*"));
   here.append(frame);
 })()"""
 HOST_STYLE = (
     "@media screen{.moves>.still{display:none}}@media print{.live-figure>iframe{display:none!important}}"
-    ".live-figure{position:relative}.live-figure:not(.moves)>iframe{position:absolute;visibility:hidden}"
+    ".live-figure{position:relative}.live-figure:not(.moves)>iframe{position:absolute;top:0;opacity:0;pointer-events:none}"
 )
 
 
