@@ -191,7 +191,7 @@ def test_every_example_runs_and_the_address_holds_the_line(tab, pages):
             assert tab.get_by_label("Your line").input_value() == line
             assert "can't read" not in said(tab) and "Python refuses" not in said(tab)
     tab.get_by_label("Your line").fill('rearrange(x, "b h t d -> b t (d h)")')
-    tab.wait_for_url("**#join%3Arearrange*d*h)%22")
+    tab.wait_for_url(lambda url: url.endswith("#join%3Arearrange(x%2C%20%22b%20h%20t%20d%20-%3E%20b%20t%20(d%20h)%22)"))
     opened(tab, pages["paste_your_split"], "#" + tab.url.partition("#")[2])
     assert tab.get_by_label("Your line").input_value() == 'rearrange(x, "b h t d -> b t (d h)")'
     assert "6 of 6 rows hold something else" in said(tab)

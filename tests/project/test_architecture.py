@@ -20,6 +20,7 @@ RUN_BY_LEARNERS = ("sources/*.py", "exercises/*.ipynb", "solutions/*.ipynb")
 LESSONS = sorted(path for kind in RUN_BY_LEARNERS for path in (ROOT / "notebooks").glob(kind))
 
 FACES = {  # what may be imported from anywhere besides a package itself, each with the reason
+    "course_lib.pictures.live": "a figure is called by its name there: live.why_transpose()",
     "course_lib.attention.convert": "lessons import it as a module of its own: weights from one form to another",
     "tools.performance.grading": "needs the packages of the extra teach, which the other measurements do not",
 }

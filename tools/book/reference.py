@@ -18,6 +18,7 @@ PARTS = {
     "device": "The device",
     "recorder": "The recorder",
     "pictures": "Pictures",
+    "pictures.live": "Figures that move",
     "mutations": "Planting mistakes",
     "diagnosis": "The doctor",
     "scan": "All paths of a model",

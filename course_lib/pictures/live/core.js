@@ -130,6 +130,7 @@ class Stage {
     this.tables.style.height = `${Math.max(plan.height, ...heights)}px`;
     plan.at.forEach(([x, y], element) => place(this.cells[element], x, y, plan.size));
     this.labels.replaceChildren(...plan.labels.map(({x, y, text, kind, size}) => place(make("span", {className: kind, textContent: text}), x, y, size)));
+    this.labels.classList.toggle("fresh", document.documentElement.classList.contains("moving"));
     this.tables.setAttribute("aria-label", tables.map(spoken).join(" "));
     this.note.replaceChildren(...prose(note));
     this.layMemory(tables);

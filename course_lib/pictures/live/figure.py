@@ -54,7 +54,7 @@ class Figure:
     """A figure that moves.
 
     In a trusted notebook, and on a page of its own, it moves. Where scripts don't run it is its picture: in a notebook
-    that is not trusted, on a repository's page, on paper. In a terminal it is the picture's words.
+    that is not trusted, on a page of a repository, in print. In a terminal it is the picture's words.
 
     Attributes:
         title: the question that it answers.
@@ -115,7 +115,7 @@ class Figure:
 
 def read(name: str) -> str:
     """Return the text of a file of this folder."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return files("course_lib.pictures.live").joinpath(name).read_text(encoding="utf-8")
 
 
 def _json(value: Any) -> str:

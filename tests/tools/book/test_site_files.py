@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-from course_lib.pictures import in_the_dark
+from course_lib.pictures import PALETTE, in_the_dark
 from tools.book.redirects import MOVED
 from tools.book.site_files import write_site_files
 
