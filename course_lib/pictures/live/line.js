@@ -42,11 +42,8 @@ class Line {
   }
 
   chain() {
-    let tensor;
-    const name = this.peek(1) === "." && this.peek(3) === "(" ? `${this.peek()}.${this.peek(2)}` : "";
-    if (this.peek() === "rearrange" || name === "einops.rearrange") tensor = this.rearranged();
-    else if (name.startsWith("torch.") && this.peek(2) in METHODS) tensor = this.applied();
-    else tensor = this.source();
+    const einops = this.peek() === "einops" && this.peek(2) === "rearrange";
+    let tensor = einops || this.peek() === "rearrange" ? this.rearranged() : this.source();
     while (this.peek() === ".") {
       const first = this.at, method = this.peek(1);
       if (!KNOWN.includes(method)) refuse("", `\`.${method}\` can't be read here; what can: ${KNOWN.join(", ")}, and rearrange.`);
@@ -59,7 +56,6 @@ class Line {
   }
 
   called(tensor, method, values, code) {
-    this.failing = code;
     const result = values ? tensor[SAME[method] ?? method](...values) : tensor[method];
     this.steps.push({code, tensor: result});
     return result;
@@ -90,15 +86,6 @@ class Line {
 
   readsTensor(open) {
     return this.tokens.slice(open, this.closing(open)).some(({text}) => isName(text) && text !== "self" && !(text in this.names));
-  }
-
-  applied() {  // torch.transpose(x, 1, 2)
-    const method = this.peek(2);
-    if (["view", "contiguous"].includes(method)) refuse("AttributeError", `there is no torch.${method}: write x.${method}(…).`);
-    this.at += 4;
-    const tensor = this.chain(), first = this.at;
-    if (this.peek() === ",") this.at++;
-    return this.called(tensor, method, this.bound(method, this.values()), `torch.${method}(…${this.codeSince(first)}`);
   }
 
   rearranged() {

@@ -3,7 +3,7 @@
 const said = new Sentence();
 const stage = new Stage(data.goals.split.memory);
 const calls = make("ol", {className: "calls"});
-const field = make("textarea", {id: "line", rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off"});
+const field = make("textarea", {id: "line", rows: 2, spellcheck: false, autocapitalize: "off", autocomplete: "off"});
 stage.element.classList.add("quick");
 const goals = make("fieldset", {className: "goals"}, make("legend", {textContent: "What should the line do?"}));
 const examples = make("div", {className: "examples"});
@@ -40,7 +40,7 @@ function tablesOf(tensor, isWanted) {
 
 function verdict(tensor, tables) {
   const {shape, elements} = tensor, rows = tables.flatMap(table => table.rows), wrong = rows.filter(row => row.wrong).length;
-  if (!same(plain(shape), plain(goal.wanted.shape))) return [`\`${tuple(shape)}\` is not there yet: the line should end in \`${tuple(goal.wanted.shape)}\`.`];
+  if (!same(plain(shape), plain(goal.wanted.shape))) return [`\`${tuple(shape)}\` is not there yet: the result should have the shape \`${tuple(goal.wanted.shape)}\`.`];
   if (!wrong) return [goal === data.goals.split
     ? `✓ Right: each head has a table of its own, and all ${rows.length} rows hold the word that they should.`
     : `✓ Right: each word has its two heads side by side again, in all ${rows.length} rows.`];
@@ -74,8 +74,9 @@ function run() {
     if (!(refusal instanceof Refusal)) throw refusal;
     refused = true;
     const reason = refusal.message[0].toUpperCase() + refusal.message.slice(1);
-    const who = refusal.kind ? (/PyTorch|Runtime|Index|Type/.test(refusal.kind) ? "*PyTorch refuses this*" : "*Python refuses this*") : "*This page can't read the line.*";
-    sentence = refusal.kind ? `${who} with ${/^[AEI]/.test(refusal.kind) ? "an" : "a"} ${refusal.kind}. ${reason}` : `${who} ${reason}`;
+    const who = {EinopsError: "einops", SyntaxError: "Python", ZeroDivisionError: "Python"}[refusal.kind] ?? "PyTorch";
+    sentence = refusal.kind ? `*${who} refuses this* with ${/^[EI]/.test(refusal.kind) ? "an" : "a"} ${refusal.kind}. ${reason}`
+      : `*This page can't read the line.* ${reason}`;
   }
   const {tensor} = line.steps.at(-1) ?? {tensor: line.tensor};
   const isWanted = !refused && same(plain(tensor.shape), plain(goal.wanted.shape)), tables = tablesOf(tensor, isWanted);
