@@ -161,13 +161,10 @@ class Author:
         """Write a line of up to four calls on x; the first that is refused ends it."""
         line = "x"
         for _ in range(self.draw.randint(1, 4)):
-            value = answer(line, x)
-            if not torch.is_tensor(value):
-                break
-            if self.draw.random() < 0.12:
-                line = f"rearrange({line}, {self.pattern(value)})"
-            else:
-                line += self.call(value)
+            if torch.is_tensor(x):
+                pattern = self.draw.random() < 0.12
+                form = f"rearrange(%s, {self.pattern(x)})" if pattern else f"%s{self.call(x)}"
+                line, x = form % line, answer(form % "x", x)
         return line
 
 

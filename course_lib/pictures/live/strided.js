@@ -119,7 +119,7 @@ class Strided {
   }
 
   get mT() {
-    return this.shape.length > 1 ? this.transpose(-2, -1) : refuse("RuntimeError", "mT needs two axes or more.");
+    return this.shape.length > 1 ? this.transpose(-2, -1) : refuse("RuntimeError", "`mT` needs two axes or more.");
   }
 
   // As einops: reshape, permute, reshape, each only where the pattern asks for it.
@@ -129,9 +129,9 @@ class Strided {
     const [left, right] = sides, [axes, order] = sides.map(side => side.flat());
     for (const names of [axes, order]) if (new Set(names).size < names.length) wrong("a name stands twice on one side.");
     const alone = [...axes, ...order].find(name => axes.includes(name) !== order.includes(name));
-    if (alone) wrong(`${alone} stands on one side only.`);
+    if (alone) wrong(`\`${alone}\` stands on one side only.`);
     const unknown = Object.keys(given).find(name => !axes.includes(name));
-    if (unknown) wrong(`${unknown} is not in the pattern.`);
+    if (unknown) wrong(`\`${unknown}\` is not in the pattern.`);
     if (left.length !== this.shape.length) wrong(`the pattern has ${left.length} axes, and ${tuple(this.shape)} has ${this.shape.length}.`);
     const sizes = {...given};
     left.forEach((group, i) => {
@@ -159,6 +159,6 @@ function filledIn(sizes, count) {
 // "b t (h d)" as [["b"], ["t"], ["h", "d"]]; a 1 is a group without names.
 function groups(side) {
   const rest = side.replace(/\(([^()]*)\)|([a-z_]\w*|1)|\s+/gi, "");
-  if (rest) refuse(/^[.…]+$/.test(rest) ? "" : "EinopsError", `${rest} can't be read in the pattern.`);
+  if (rest) refuse(/^[.…]+$/.test(rest) ? "" : "EinopsError", `\`${rest}\` can't be read in the pattern.`);
   return [...side.matchAll(/\(([^()]*)\)|([a-z_]\w*|1)/gi)].map(([, group, name]) => (group ?? name).match(/[a-z_]\w*/gi) ?? []);
 }
