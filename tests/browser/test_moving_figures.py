@@ -6,6 +6,7 @@ import pytest
 
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
+from course_lib.pictures.dark import NIGHT
 
 from .layout_chains import NAMES, chains
 from .site import Complaints, violations
@@ -247,6 +248,13 @@ def test_without_scripts_and_on_paper_there_is_the_picture(browser, tab, pages):
     opened(tab, pages["why_transpose"]).emulate_media(media="print")
     assert tab.locator(".still img").first.is_visible() and not tab.locator("#stage").is_visible()
     tab.emulate_media(media="screen")
+
+
+def test_it_has_the_theme_that_was_chosen_in_the_book(tab, pages):
+    opened(tab, pages["why_transpose"]).evaluate("localStorage.theme = 'dark'")
+    tab.reload()
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb{tuple(bytes.fromhex(NIGHT[1:]))}"
+    tab.evaluate("localStorage.clear()")
 
 
 @pytest.mark.parametrize(("motion", "moves"), [("no-preference", True), ("reduce", False)])
