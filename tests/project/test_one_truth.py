@@ -177,5 +177,5 @@ def test_no_file_names_a_place_outside_the_project():
     own = re.compile(re.escape(str(ROOT)) + r"\b|--(?:extra-)?index-url|" + re.escape(sys.prefix) + r"\b")
     for name in filter(None, tracked.split("\0")):
         path = ROOT / name
-        if path.suffix not in (".svg", ".png", ".woff2", ".xz") and path.exists() and path != Path(__file__):
+        if path.suffix not in (".svg", ".png", ".woff2", ".xz", ".npz") and path.exists() and path != Path(__file__):
             assert not own.search(path.read_text(encoding="utf-8")), f"{name} names a place outside the project"
