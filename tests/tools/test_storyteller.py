@@ -6,7 +6,7 @@ import torch
 from course_lib.mistakes import CATALOGUE
 from course_lib.stories import with_attention
 from course_lib.stories.forms import new_storyteller
-from tools.book.storyteller import loss_and_facts, low_to_high
+from tools.book.storyteller import loss_and_facts, low_to_high, of_all_runs, runs
 from tools.storyteller.consequences import EDITED, FORM, IN_CACHE, PLANTED, RIGHT, ROTARY_FORM, attention_with
 
 BEGINNING = "Once there was an owl named Ida. Soon Ida met a cat."
@@ -46,6 +46,14 @@ def test_a_mistake_changes_what_the_model_says(model, mistake):
         assert not changes[0] and (changes[1] or not is_rotary(model))
     else:
         assert changes[0] or not is_rotary(model)
+
+
+def test_only_runs_that_all_mistakes_have_are_shown():
+    one, two = {"seed": 0, "rate": 1.0}, {"seed": 0, "rate": 0.5}
+    found = {"a": {"trained": [one, two], "put_in": []}, "b": {"trained": [two], "put_in": [two]}}
+    assert of_all_runs(found) == {"a": {"trained": [two], "put_in": []}, "b": {"trained": [two], "put_in": [two]}}
+    assert runs(of_all_runs(found)) == "1 seeds"
+    assert runs({"a": {"trained": [one, two]}}) == "1 seeds at 2 learning rates each"
 
 
 def test_cells_of_the_table():

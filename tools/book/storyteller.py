@@ -15,19 +15,38 @@ STORED = Path("course_lib/stories/trained")
 SHOWN = 3  # stories of the language
 COLUMNS, NOTHING = {"trained": "Trained with it", "put_in": "Put in"}, "(nothing)"
 Row = Mapping[str, Any]
+Consequences = Mapping[str, Mapping[str, Sequence[Row]]]  # mistake -> column -> measurements
 
 
 def parts(root: Path) -> dict[str, str]:
     """The tables and stories of `storyteller.md`."""
     card = json.loads((root / STORED / "card.json").read_text(encoding="utf-8"))
-    consequences = json.loads((root / STORED / "consequences.json").read_text(encoding="utf-8"))
+    consequences = of_all_runs(json.loads((root / STORED / "consequences.json").read_text(encoding="utf-8")))
     return {
         "language": "\n\n".join(f"> {story.text}" for story in stories(SHOWN, seed=4)),
         "card": card_table(card),
+        "runs": runs(consequences),
         "consequences": consequence_table(consequences),
         "written": "\n\n".join(f"> {row['story']}" for row in card["best"]["seeds"]),
         "wrong stories": wrong_stories(consequences),
     }
+
+
+def of_all_runs(found: Consequences) -> Consequences:
+    """The measurements of those seeds and learning rates under which every mistake was measured."""
+    columns = [rows for each in found.values() for rows in each.values() if rows]
+    common = set[tuple[int, float]].intersection(*({(row["seed"], row["rate"]) for row in rows} for rows in columns))
+    return {
+        mistake: {name: [row for row in rows if (row["seed"], row["rate"]) in common] for name, rows in each.items()}
+        for mistake, each in found.items()
+    }
+
+
+def runs(found: Consequences) -> str:
+    """The seeds and learning rates of the measurements, in words."""
+    rows = [row for each in found.values() for row in each["trained"]]
+    seeds, rates = ({row[name] for row in rows} for name in ("seed", "rate"))
+    return f"{len(seeds)} seeds" + (f" at {len(rates)} learning rates each" if len(rates) > 1 else "")
 
 
 def card_table(card: Mapping[str, Row]) -> str:
@@ -51,7 +70,7 @@ def low_to_high(values: Sequence[float], digits: int = 2) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def consequence_table(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> str:
+def consequence_table(found: Consequences) -> str:
     """A row for each mistake: losses and facts when trained with it, and when put into a right model."""
     head = ("mistake", "training loss", "loss", "facts kept", "put in: loss", "put in: facts kept")
     rows: list[tuple[str, ...]] = []
@@ -71,7 +90,7 @@ def loss_and_facts(runs: Sequence[Row]) -> tuple[str, str]:
     return low_to_high([one["loss"] for one in runs]), f"{counts[0]:,} of {counts[1]:,}"
 
 
-def wrong_stories(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> str:
+def wrong_stories(found: Consequences) -> str:
     """One story for each mistake."""
     lines: list[str] = []
     for mistake, columns in found.items():
