@@ -4,7 +4,7 @@ The folder imports nothing else of the course, so a copy of it works with torch 
 """
 
 from .block_pool import BlockPool
-from .checks import check_divisible, check_positive
+from .checks import check_at_least, check_divisible, check_positive
 from .core import attend, attend_fused
 from .grouped_query import GroupedQueryAttention
 from .kv_cache import KVCache
@@ -37,6 +37,7 @@ __all__ = [
     "attend",
     "attend_fused",
     "causal_keep",
+    "check_at_least",
     "check_divisible",
     "check_positive",
     "gather_paged",

@@ -23,7 +23,8 @@ def start_by_copying(attention: nn.Module) -> None:
     Source: Trockman and Kolter, "Mimetic Initialization of Self-Attention Layers", 2023, whose sign is the other one.
     """
     out_proj = getattr(attention, "out_proj", None)
-    values = [value_matrix(one) for one in getattr(attention, "heads", [attention])]
+    heads = getattr(attention, "heads", None)
+    values = [value_matrix(one) for one in (heads if isinstance(heads, nn.ModuleList) else [attention])]
     if not isinstance(out_proj, nn.Linear):
         if isinstance(values[0], Tensor) and values[0].shape[0] == values[0].shape[1]:
             nn.init.eye_(values[0])

@@ -9,6 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.attention import MultiHeadAttention
+from course_lib.attention.convert import split_to_wrapper
+
 from .storyteller import MakeAttention, Storyteller
 
 Weights = Mapping[str, Tensor]
@@ -19,9 +22,9 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
     """The same storyteller with another class of attention in each block, which gets the trained weights.
 
     Names and layout of the parameters are up to the class: of the ways in which the trained matrices fit its
-    parameters, as they are or transposed, packed side by side or not, the first is taken with which its output is the
-    same. If there is none, the class computes something else. It then gets the matrices by name, or else in the order
-    of its parameters, and tells its own stories.
+    parameters, as they are or transposed, packed side by side or not, head by head or for all heads, the first is taken
+    with which its output is the same. If there is none, the class computes something else. It then gets the matrices
+    by name, or else in the order of its parameters, and tells its own stories.
 
     Args:
         model: A storyteller; it stays as it is.
@@ -29,7 +32,10 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
 
     Raises:
         ValueError: The trained matrices don't fit the parameters of the class.
+        TypeError: The attention is no class and no function.
     """
+    if isinstance(attention, nn.Module) or not callable(attention):
+        raise TypeError(f"attention is {attention!r:.60}: give a class, called as attention(width, width, num_heads)")
     other = model.like(attention)
     weights = model.state_dict()
     kept = {name: weights[name] for name in other.state_dict() if ".attention." not in name}
@@ -45,6 +51,8 @@ def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:
     Raises:
         ValueError: They don't fit.
     """
+    if isinstance(trained, MultiHeadAttention) and len([*new.parameters()]) > 3 * trained.num_heads:
+        trained = split_to_wrapper(trained)  # for a class that holds its heads one by one
     weights = {name: parameter.detach() for name, parameter in trained.named_parameters()}
     weights = {name: weight for name, weight in weights.items() if weight.any() or not name.endswith("bias")}
     parameters = {name: parameter.detach() for name, parameter in new.named_parameters()}
@@ -127,8 +135,7 @@ def _packings(matrices: list[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> 
     elif -3 < more < 0:
         for first in permutations(matrices[:3], 1 - more):
             rest = [one for one in matrices if all(one is not other for other in first)]
-            if len({one.shape[1:] for one in first}) == 1:
-                yield [torch.cat(first), *rest]
+            yield from ([packed, *rest] for packed in _side_by_side(first))
     elif 0 < more < 3:
         rows = [shape[0] for shape in [*shapes.values()][:3]]
         for index, sizes in product(range(len(matrices)), dict.fromkeys(permutations(rows, more + 1))):
@@ -137,11 +144,30 @@ def _packings(matrices: list[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> 
                     yield [*packed.split(sizes), *matrices[:index], *matrices[index + 1 :]]
 
 
+def _side_by_side(matrices: tuple[Tensor, ...]) -> Iterator[Tensor]:
+    """Several matrices in one: one after the other, or one after the other within each head."""
+    if len({one.shape[1:] for one in matrices}) == 1:
+        yield torch.cat(matrices)
+    if len({one.shape for one in matrices}) == 1:
+        rows = len(matrices[0])
+        for heads in (count for count in range(2, rows) if rows % count == 0):
+            yield torch.stack([one.unflatten(0, (heads, -1)) for one in matrices], dim=1).flatten(0, 2)
+
+
 def _fitting(matrices: tuple[Tensor, ...], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, Tensor]]:
     """Give the matrices to the parameters in this order, each as it is or transposed, whichever fits."""
     choices = [
-        [one for each in (matrix, matrix.t()) for one in (each, F.pad(each, (0, 1))) if tuple(one.shape) == shape]
+        [one for one in _arranged(matrix, shape) if tuple(one.shape) == shape]
         for matrix, shape in zip(matrices, shapes.values(), strict=True)
-    ]  # with a bias of 0 where it has none
+    ]
     for chosen in product(*choices):
         yield dict(zip(shapes, chosen, strict=True))
+
+
+def _arranged(matrix: Tensor, shape: tuple[int, ...]) -> Iterator[Tensor]:
+    """A matrix as it is and transposed, with a bias of 0, and with one axis cut into heads for a parameter of three."""
+    for each in (matrix, matrix.t()):
+        yield from (each, F.pad(each, (0, 1)))
+        if len(shape) == 3:
+            for heads in (size for size in shape if each.shape[0] % size == 0):
+                yield from (each.unflatten(0, (heads, -1)).permute(axes) for axes in permutations(range(3)))

@@ -90,7 +90,7 @@ def new_storyteller(form: str, *, seed: int = 0) -> Storyteller:
         ValueError: No such form.
     """
     if form not in FORMS:
-        raise ValueError(f"form is {form!r}: give one of {', '.join(map(repr, FORMS))}")
+        raise ValueError(f"form is {form!r}: give one of {', '.join(map(repr, FORMS))}, or 'wrapper'")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Storyteller(FORMS[form].attention, **FORMS[form].options)

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from course_lib.attention import check_positive
+
 from .kept import facts_kept_by
 from .language import CHOICES, KINDS, PRONOUNS, Story, stories
 from .storyteller import Storyteller
@@ -59,6 +61,9 @@ def facts_kept(subject: str | Storyteller, *, count: int = HELD_OUT) -> dict[str
     """
     if isinstance(subject, str):
         return facts_kept_by(subject)
+    if not isinstance(subject, Storyteller):
+        raise TypeError(f"facts_kept takes a text or a Storyteller, not a {type(subject).__name__}: give story.text")
+    check_positive(count=count)
     found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
     for story, tokens, logs in _read(subject, count):
         for fact in story.facts:
@@ -66,7 +71,7 @@ def facts_kept(subject: str | Storyteller, *, count: int = HELD_OUT) -> dict[str
                 word = subject.vocabulary[int(tokens[at + 1])]
                 among = torch.tensor([subject.numbers[each] for each in alternatives(fact.kind, word)])
                 found[fact.kind].append((logs[at, subject.numbers[word]] - logs[at, among].logsumexp(0)).exp())
-    return {kind: float(torch.stack(values).mean()) for kind, values in found.items()}
+    return {kind: float(torch.stack(values).mean()) for kind, values in found.items() if values}
 
 
 def held_out_loss(model: Storyteller, *, count: int = HELD_OUT) -> float:
@@ -99,6 +104,7 @@ def tokens_per_second(model: Storyteller, *, num_tokens: int = 100, rounds: int 
         num_tokens: How many tokens are written in a round.
         rounds: The median round counts.
     """
+    check_positive(num_tokens=num_tokens, rounds=rounds)
     caches = model.new_caches()
     num_tokens = min(num_tokens, model.max_len)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from course_lib.attention import KVCache, MultiQueryAttention
+from course_lib.attention import KVCache, MultiQueryAttention, check_at_least, check_divisible, check_positive
 
 from .copying import start_by_copying
 from .language import VOCABULARY, joined, words
@@ -43,7 +44,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, **options: Any) -> Tensor:
         """Add what attention finds, then what the MLP makes of it: (batch, token, width) in and out."""
-        x = x + self.attention(self.attention_norm(x), **options)
+        found = self.attention(self.attention_norm(x), **options)
+        x = x + (found[0] if isinstance(found, tuple) else found)  # attention weights may come with it
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -55,7 +57,7 @@ class Storyteller(nn.Module):
 
     Args:
         attention: A class of attention, or a function, called as attention(width, width, num_heads). What it makes maps
-            (batch, token, width) to the same shape.
+            (batch, token, width) to the same shape, and may return a tuple that begins with that.
         width: Of a token's vector.
         num_heads: Of each attention.
         num_blocks: Number of blocks.
@@ -63,6 +65,10 @@ class Storyteller(nn.Module):
         positions: Whether each position has a vector that is added to its word's.
         norm: The norm before each attention, each MLP and the last layer.
         vocabulary: The words that it knows; those of `stories` by default.
+
+    Raises:
+        ValueError: A size below 1, or a width that num_heads does not divide.
+        TypeError: A size that is not an integer.
 
     Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, section 2.3.
     """
@@ -80,6 +86,8 @@ class Storyteller(nn.Module):
         vocabulary: Sequence[str] = VOCABULARY,
     ) -> None:
         super().__init__()
+        check_positive(width=width, num_heads=num_heads, num_blocks=num_blocks, max_len=max_len)
+        check_divisible("width", width, "num_heads", num_heads)
         self.options = {
             "width": width, "num_heads": num_heads, "num_blocks": num_blocks, "max_len": max_len,
             "positions": positions, "norm": norm, "vocabulary": vocabulary,
@@ -188,6 +196,10 @@ class Storyteller(nn.Module):
         Raises:
             ValueError: No text, or a word that the model doesn't know.
         """
+        check_positive(steps=steps, batch=batch)
+        check_at_least(0, seed=seed)
+        if not rate > 0:
+            raise ValueError(f"rate is {rate}: give a number above 0, such as 1.0")
         samples = self._samples(texts)
         draw = torch.Generator().manual_seed(seed)
         matrices = [one for one in self.blocks.parameters() if one.dim() == 2]
@@ -217,6 +229,8 @@ class Storyteller(nn.Module):
         """The tokens of texts, each between two ENDs, (text, max_len + 1), padded."""
         if isinstance(texts, str) or not texts:
             raise ValueError(f"texts is {texts!r:.40}: give a list of texts, such as those of stories(2000)")
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("texts holds what is no text: give texts, such as [story.text for story in stories(2000)]")
         rows: list[Tensor] = []
         for text in texts:
             tokens = torch.cat([self.encode(text)[0].cpu(), torch.tensor([self.numbers[END]])])
@@ -290,8 +304,12 @@ class Storyteller(nn.Module):
         use_cache: bool = True,
     ) -> list[str]:
         """Write several texts from one beginning at once, as `write` does."""
-        if temperature < 0:
-            raise ValueError(f"temperature is {temperature}: give 0 for the likeliest words, or more")
+        if not isinstance(beginning, str):
+            raise TypeError(f"beginning is a {type(beginning).__name__}: give a text, such as 'Once there was'")
+        if not isinstance(temperature, (int, float)) or not 0 <= temperature < math.inf:
+            raise ValueError(f"temperature is {temperature!r}: give 0 for the likeliest words, or more")
+        check_positive(count=count)
+        check_at_least(0, seed=seed, num_words=0 if num_words is None else num_words)
         tokens = self.encode(beginning).repeat(count, 1)
         self._check_length(tokens.shape[1])
         room = self.max_len + 1 - tokens.shape[1]

@@ -12,8 +12,9 @@ from course_lib.stories import KINDS, stories
 from . import markdown
 
 STORED = Path("course_lib/stories/trained")
+LATER = "planted later: loss", "planted later: facts kept"
 SHOWN = 3  # stories of the language
-COLUMNS, NOTHING = {"trained": "Trained with it", "put_in": "Put in"}, "(nothing)"
+COLUMNS, NOTHING = {"trained": "Trained with it", "put_in": "Planted later"}, "(nothing)"
 Row = Mapping[str, Any]
 Consequences = Mapping[str, Mapping[str, Sequence[Row]]]  # mistake -> column -> measurements
 
@@ -72,9 +73,11 @@ def low_to_high(values: Sequence[float], digits: int = 2) -> str:
 
 def consequence_table(found: Consequences) -> str:
     """A row for each mistake: losses and facts when trained with it, and when put into a right model."""
-    head = ("mistake", "training loss", "loss", "facts kept", "put in: loss", "put in: facts kept")
+    head = ("mistake", *(f"trained with it: {name}" for name in ("training loss", "loss", "facts kept")), *LATER)
     rows: list[tuple[str, ...]] = []
     for mistake, columns in found.items():
+        if not any(columns.values()):
+            continue
         trained, put_in = columns["trained"], columns["put_in"]
         learned = low_to_high([one["training_loss"] for one in trained]) if trained else "–"
         rows.append((title(mistake), learned, *loss_and_facts(trained), *loss_and_facts(put_in)))
