@@ -305,7 +305,7 @@ class Storyteller(nn.Module):
     ) -> list[str]:
         """Write several texts from one beginning at once, as `write` does."""
         if not isinstance(beginning, str):
-            raise TypeError(f"beginning is a {type(beginning).__name__}: give a text, such as 'Once there was'")
+            raise TypeError(f"beginning must be a text such as 'Once there was', got {type(beginning).__name__}.")
         if not isinstance(temperature, (int, float)) or not 0 <= temperature < math.inf:
             raise ValueError(f"temperature is {temperature!r}: give 0 for the likeliest words, or more")
         check_positive(count=count)

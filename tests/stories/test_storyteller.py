@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.attention import GroupedQueryAttention, MultiQueryAttention
+from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
 from course_lib.mutations import inject
 from course_lib.stories import FORMS, Storyteller, facts_kept, held_out_loss, stories, tokens_per_second, with_attention
 from course_lib.stories.forms import as_wrapper, new_storyteller
@@ -78,6 +78,38 @@ class HeadByHead(nn.Module):
         projected = [[layer(x) for layer in head] for head in self.heads]
         attended = [F.scaled_dot_product_attention(q, k, v, is_causal=True) for k, q, v in projected]
         return self.mix(torch.cat(attended, dim=-1))
+
+
+class PackedByHead(nn.Module):
+    """Queries, keys and values side by side within each head; returns the attention weights, too."""
+
+    def __init__(self, width, _, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.dense = nn.Linear(width, width)
+
+    def forward(self, x):
+        split = self.qkv(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (b, h, t, 3 d)
+        q, k, v = split.chunk(3, dim=-1)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        weights = (q @ k.mT / k.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+        return self.dense((weights @ v).transpose(1, 2).flatten(2)), weights
+
+
+class ThreeAxes(nn.Module):
+    """Parameters with an axis for the heads."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        shape = num_heads, width, width // num_heads
+        self.wq, self.wk, self.wv = (nn.Parameter(torch.randn(shape)) for _ in range(3))
+        self.wo = nn.Parameter(torch.randn(num_heads, width // num_heads, width))
+
+    def forward(self, x):
+        q, k, v = (torch.einsum("btm,hmd->bhtd", x, each) for each in (self.wq, self.wk, self.wv))
+        context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return torch.einsum("bhtd,hdm->btm", context, self.wo)
 
 
 def test_logits_are_those_of_the_formula():
@@ -180,6 +212,13 @@ def test_the_wrapper_gets_the_weights_head_by_head():
     torch.testing.assert_close(mine(tokens), split(tokens))
 
 
+@pytest.mark.parametrize("own", [PackedByHead, ThreeAxes, HeadByHead])
+def test_matrices_may_be_laid_out_in_any_way(own):
+    model = small(MultiHeadAttention)
+    tokens = model.encode(BEGINNING)
+    torch.testing.assert_close(with_attention(model, own)(tokens), model(tokens))
+
+
 @pytest.mark.parametrize(
     "mistake", ["missing-scale", "no-causal-mask", "split-without-transpose", "softmax-wrong-axis"]
 )
@@ -207,11 +246,30 @@ def test_weights_that_do_not_fit_are_refused():
         (lambda model: model.write(temperature=-1), "temperature is -1: give 0 for the likeliest words, or more"),
         (lambda model: model.train_on([]), "texts is []: give a list of texts"),
         (lambda model: model.train_on("Once"), "texts is 'Once': give a list of texts"),
+        (lambda model: model.write(temperature=float("nan")), "temperature is nan: give 0 for the likeliest words"),
+        (lambda model: model.write(num_words=-1), "num_words must be at least 0, got -1"),
+        (lambda model: Storyteller(width=63), "width=63"),
+        (lambda model: tokens_per_second(model, num_tokens=0), "num_tokens must be at least 1, got 0"),
+        (lambda model: model.train_on(["Once"], rate=0), "rate is 0: give a number above 0, such as 1.0"),
         (lambda model: new_storyteller("multi query"), "form is 'multi query': give one of 'one head', "),
     ],
 )
 def test_bad_input_is_refused_with_a_sentence(call, message):
     with pytest.raises(ValueError, match=re.escape(message)):
+        call(small())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.write(3), "beginning must be a text such as 'Once there was', got int."),
+        (lambda model: with_attention(model, MultiQueryAttention(4, 4, 2)), "give a class, called as attention(width"),
+        (lambda model: facts_kept(stories(1)[0]), "takes a text or a Storyteller, not a Story: give story.text"),
+        (lambda model: model.train_on(stories(2)), "texts holds what is no text: give texts, such as [story.text for"),
+    ],
+)
+def test_another_type_is_refused_with_a_sentence(call, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
         call(small())
 
 
