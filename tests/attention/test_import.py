@@ -82,6 +82,7 @@ def test_the_public_names_are_those_of_the_contract():
         "attend",
         "attend_fused",
         "causal_keep",
+        "check_at_least",
         "check_divisible",
         "check_positive",
         "gather_paged",
