@@ -61,6 +61,6 @@ def test_cells_of_the_table():
         {"loss": loss, "kept": {"name": kept, "sentence": 9}, "said": {"name": 9, "thing": 1}}
         for loss, kept in ((0.5, 8), (0.25, 4))
     ]
-    assert loss_and_facts(runs) == ("0.25 to 0.50", "12 of 20")
+    assert loss_and_facts(runs) == ("0.25–0.50", "12 of 20")
     assert loss_and_facts([]) == ("–", "–")
     assert low_to_high([0.301, 0.299]) == "0.30"

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.mistakes import CATALOGUE
-from course_lib.stories import KINDS, stories
+from course_lib.stories import KINDS, stories, words
 
 from . import markdown
 
 STORED = Path("course_lib/stories/trained")
 LATER = "planted later: loss", "planted later: facts kept"
+LONG = 90  # words and signs
 SHOWN = 3  # stories of the language
 COLUMNS, NOTHING = {"trained": "Trained with it", "put_in": "Planted later"}, "(nothing)"
 Row = Mapping[str, Any]
@@ -24,13 +25,18 @@ def parts(root: Path) -> dict[str, str]:
     card = json.loads((root / STORED / "card.json").read_text(encoding="utf-8"))
     consequences = of_all_runs(json.loads((root / STORED / "consequences.json").read_text(encoding="utf-8")))
     return {
-        "language": "\n\n".join(f"> {story.text}" for story in stories(SHOWN, seed=4)),
+        "language": "\n\n".join(f"> {text}" for text in shown()),
         "card": card_table(card),
         "runs": runs(consequences),
         "consequences": consequence_table(consequences),
         "written": "\n\n".join(f"> {row['story']}" for row in card["best"]["seeds"]),
         "wrong stories": wrong_stories(consequences),
     }
+
+
+def shown() -> list[str]:
+    """Some stories of the language, not the shortest."""
+    return [story.text for story in stories(30, seed=4) if len(words(story.text)) > LONG][:SHOWN]
 
 
 def of_all_runs(found: Consequences) -> Consequences:
@@ -68,7 +74,7 @@ def kept_by_kind(seeds: Sequence[Row]) -> list[str]:
 def low_to_high(values: Sequence[float], digits: int = 2) -> str:
     """The lowest and the highest of values, or both at once."""
     low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else f"{low}–{high}"
 
 
 def consequence_table(found: Consequences) -> str:
