@@ -42,7 +42,7 @@ QUERIES = {
     "attention is O(n^2)": "11 09",
     "my mask does nothing": "mask-discarded mask-after-softmax",
     "training loss is suspiciously low": "no-causal-mask mask-inverted mask-off-by-one mask-with-zero",
-    "model outputs gibberish with llama checkpoint": "kv-heads-tiled rotary-wrong-turn split-without-transpose",
+    "model outputs gibberish with llama checkpoint": "kv-heads-tiled rotary-wrong-turn checkpoint",
     "all heads look the same": "heads-share-weights heads-share-scores",
     "grad is None for q_proj": "weights-not-applied dead-parameter projection-reused",
     "RuntimeError: shape '[2, 5, 3, 7]' is invalid for input of size 105": "fixed-batch fixed-length",
