@@ -3,7 +3,7 @@
 from .exchange import with_attention
 from .forms import FORMS, TRAINED, file_of, load_storyteller, new_storyteller, save_weights
 from .language import KINDS, Fact, Story, joined, stories, words
-from .measured import Speed, facts_kept, held_out_loss, tokens_per_second
+from .measured import Speed, facts_kept, read_held_out, tokens_per_second
 from .page import save_page
 from .storyteller import MakeAttention, Storyteller
 
@@ -18,10 +18,10 @@ __all__ = [
     "Storyteller",
     "facts_kept",
     "file_of",
-    "held_out_loss",
     "joined",
     "load_storyteller",
     "new_storyteller",
+    "read_held_out",
     "save_page",
     "save_weights",
     "stories",

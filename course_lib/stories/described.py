@@ -22,7 +22,7 @@ from course_lib.attention import (
 from course_lib.attention.convert import wrapper_to_split
 
 from .exchange import with_attention
-from .forms import ROPE_THETA, WINDOW, latent
+from .forms import ROPE_THETA, WINDOW, latent, llama, one_head
 from .storyteller import MakeAttention, Storyteller
 
 COURSE_FORMS = (
@@ -170,18 +170,14 @@ def _forms(model: Storyteller) -> Iterator[MakeAttention]:
     heads = model.options["num_heads"]
     shared = [number for number in range(1, heads + 1) if heads % number == 0]
     bias = any(name.endswith("bias") for name, _ in model.attentions[0].named_parameters())
-    yield lambda d_in, d_out, _: SingleHeadAttention(d_in, d_out, bias=bias)
+    yield partial(one_head, bias=bias)
     for out_proj in (True, False):
         yield partial(MultiHeadAttentionWrapper, bias=bias, out_proj=out_proj)
         for number in shared:
             yield partial(GroupedQueryAttention, num_kv_heads=number, bias=bias, out_proj=out_proj)
     for number, window, theta in product(shared, (None, WINDOW), (ROPE_THETA, 10000.0)):
-        yield partial(_llama, num_kv_heads=number, window=window, rope_theta=theta)
+        yield partial(llama, num_kv_heads=number, window=window, rope_theta=theta)
     yield latent
-
-
-def _llama(d_in: int, d_out: int, num_heads: int, **options: Any) -> LlamaAttention:
-    return LlamaAttention(d_in, num_heads, **options)
 
 
 def _refusal(model: Storyteller) -> str:

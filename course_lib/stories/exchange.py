@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.attention.convert import split_to_wrapper
+from course_lib.calling import first_tensor
 
 from .storyteller import MakeAttention, Storyteller
 
@@ -68,7 +69,7 @@ def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:
             state = _without_biases(candidate, parameters)
             new.load_state_dict(state, strict=False)
             fallback = fallback or state
-            if torch.allclose(_output(new, x), expected, rtol=1e-4, atol=1e-5):
+            if torch.allclose(first_tensor(new(x)), expected, rtol=1e-4, atol=1e-5):
                 return True
         if fallback is None:
             ours = ", ".join(f"{name} {tuple(weight.shape)}" for name, weight in weights.items())
@@ -79,12 +80,6 @@ def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:
             )
         new.load_state_dict(fallback, strict=False)
     return False
-
-
-def _output(module: nn.Module, x: Tensor) -> Tensor:
-    """The output alone: attention weights or a cache may come with it."""
-    output = module(x)
-    return output[0] if isinstance(output, tuple) else output
 
 
 def _with_biases(parameters: Weights) -> dict[str, Tensor]:

@@ -43,17 +43,17 @@ class Form(NamedTuple):
     steps: int = 2500
 
 
-def one_head(d_in: int, d_out: int, num_heads: int) -> SingleHeadAttention:
+def one_head(d_in: int, d_out: int, num_heads: int, **options: Any) -> SingleHeadAttention:
     """One head as wide as all the others have together."""
-    return SingleHeadAttention(d_in, d_out)
+    return SingleHeadAttention(d_in, d_out, **options)
 
 
 grouped_query = partial(GroupedQueryAttention, num_kv_heads=2)
 
 
 def llama(d_in: int, d_out: int, num_heads: int, **options: Any) -> LlamaAttention:
-    """Llama's attention, with two kv heads."""
-    return LlamaAttention(d_in, num_heads, num_kv_heads=2, rope_theta=ROPE_THETA, **options)
+    """Llama's attention, with two kv heads if nothing else is said."""
+    return LlamaAttention(d_in, num_heads, **{"num_kv_heads": 2, "rope_theta": ROPE_THETA, **options})
 
 
 def latent(d_in: int, d_out: int, num_heads: int) -> LatentAttention:
@@ -128,7 +128,6 @@ def as_wrapper(model: Storyteller) -> Storyteller:
 
 
 def save_weights(model: Storyteller, path: Path) -> None:
-    """Store a model's parameters in half precision, which it also gets."""
-    model.half().float()
+    """Store a model's parameters in half precision."""
     arrays = {name: parameter.detach().half().numpy() for name, parameter in model.named_parameters()}
     np.savez(path, allow_pickle=False, **arrays)

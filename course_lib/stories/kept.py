@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from .language import CHOICES, GIRLS, KIND_OF, PRONOUNS, SLOT, parse_slot
-from .plots import PLOTS
+from .language import GIRLS, KIND_OF, PRONOUNS, SLOT, choices_of, parse_slot
+from .plots import SENTENCES
 
 Reading = tuple[tuple[str, str, int], ...]  # what a sentence says: each fact's name, its word, and where that begins
 DISTINCT = {"name", "thing", "place"}  # one word for two of these: nobody knows which is meant (two owls may well meet)
@@ -81,16 +81,13 @@ def mentions(text: str) -> tuple[list[Mention], bool]:
 @cache
 def sentence_patterns() -> list[tuple[re.Pattern[str], list[str]]]:
     """For each sentence of the language a pattern, and the names of the facts that its groups say."""
-    templates = dict.fromkeys(template for beats in PLOTS.values() for beat in beats for template in beat if template)
     found = []
-    for template in templates:
+    for template in SENTENCES:
         parts = SLOT.split(template)
         slots = [parse_slot(written) for written in parts[1::2]]
         pattern = re.escape(parts[0])
         for slot, text in zip(slots, parts[2::2], strict=True):
-            choices = CHOICES.get(slot.name) or PRONOUNS[slot.name.rpartition(" ")[2]]
-            written = "|".join(word.capitalize() if slot.capital else word for word in choices)
-            pattern += f"{'an? ' if slot.article else ''}({written}){re.escape(text)}"
+            pattern += f"{'an? ' if slot.article else ''}({'|'.join(choices_of(slot))}){re.escape(text)}"
         found.append((re.compile(rf"{pattern}(?: |$)"), [slot.name for slot in slots]))
     return found
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .plots import PLOTS
+from .plots import PLOTS, SENTENCES
 from .vocabulary import ANIMALS, COLOURS, FEELINGS, GIRLS, HOMES, LANDMARKS, NAMES, THINGS
 
 SLOT = re.compile(r"\{([^}]*)\}")
@@ -33,6 +33,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(KINDS["place"], LANDMARKS),
     "feeling": FEELINGS,
 }
+OTHER = {"first": "second", "second": "first"}
 PRONOUNS: Mapping[str, tuple[str, str]] = {  # of a girl, of a boy
     "she": ("she", "he"),
     "her": ("her", "him"),
@@ -77,6 +78,12 @@ def parse_slot(written: str) -> Slot:
     article = written.startswith(("a ", "an "))
     name = written.partition(" ")[2] if article else written
     return Slot(name[0].lower() + name[1:], article, name[0].isupper())
+
+
+def choices_of(slot: Slot) -> list[str]:
+    """The words that may stand in a slot."""
+    choices = CHOICES.get(slot.name) or PRONOUNS[slot.name.rpartition(" ")[2]]
+    return [word.capitalize() if slot.capital else word for word in choices]
 
 
 def pronoun(name: str, facts: Mapping[str, str]) -> str:
@@ -162,8 +169,7 @@ def _written(templates: Sequence[str], facts: Mapping[str, str]) -> Story:
         pieces = _pieces(template, facts)
         sentences.append("".join(text for text, _ in pieces))
         for text, name in pieces:
-            others = {"first": "second", "second": "first"}
-            if name and (name in set_by or KIND_OF[name] == "pronoun" or others.get(name) in set_by):
+            if name and (name in set_by or KIND_OF[name] == "pronoun" or OTHER.get(name) in set_by):
                 # a pronoun says again who the hero is, and of two people the one is known by the other
                 set_by.setdefault(name, (text.lower(), number))
                 repeats.setdefault(name, []).append(position)
@@ -177,14 +183,10 @@ def _written(templates: Sequence[str], facts: Mapping[str, str]) -> Story:
 def _vocabulary() -> tuple[str, ...]:
     """Every word that a story may have, sorted."""
     found = {"a", "an"}
-    for template in {template for beats in PLOTS.values() for beat in beats for template in beat}:
-        for index, part in enumerate(SLOT.split(template)):
-            if index % 2 == 0:
-                found |= {*words(part)}
-                continue
-            name, _, capital = parse_slot(part)
-            choices = CHOICES.get(name) or PRONOUNS[name.rpartition(" ")[2]]
-            found |= {word.capitalize() if capital else word for word in choices}
+    for sentence in SENTENCES:
+        parts = SLOT.split(sentence)
+        found |= {word for text in parts[::2] for word in words(text)}
+        found |= {word for written in parts[1::2] for word in choices_of(parse_slot(written))}
     return tuple(sorted(found))
 
 

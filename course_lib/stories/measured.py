@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, overload
 
 import torch
@@ -13,11 +13,23 @@ from torch import Tensor
 from course_lib.attention import check_positive
 
 from .kept import facts_kept_by
-from .language import CHOICES, KINDS, PRONOUNS, Story, stories
+from .language import CHOICES, KINDS, PRONOUNS, stories
 from .storyteller import Storyteller
 
 HELD_OUT_SEED = 2_000_000  # of stories that no model is trained on
 HELD_OUT = 500
+
+
+class HeldOut(NamedTuple):
+    """What a model makes of stories that it was not trained on.
+
+    Attributes:
+        loss: The mean of -log(probability of the right word).
+        sure: Kind of fact -> how sure it is of the right word, see `facts_kept`.
+    """
+
+    loss: float
+    sure: dict[str, float]
 
 
 class Speed(NamedTuple):
@@ -64,28 +76,26 @@ def facts_kept(subject: str | Storyteller, *, count: int = HELD_OUT) -> dict[str
     if not isinstance(subject, Storyteller):
         raise TypeError(f"facts_kept takes a text or a Storyteller, not a {type(subject).__name__}: give story.text")
     check_positive(count=count)
-    found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
-    for story, tokens, logs in _read(subject, count):
-        for fact in story.facts:
-            for at in fact.repeats:
-                word = subject.vocabulary[int(tokens[at + 1])]
-                among = torch.tensor([subject.numbers[each] for each in alternatives(fact.kind, word)])
-                found[fact.kind].append((logs[at, subject.numbers[word]] - logs[at, among].logsumexp(0)).exp())
-    return {kind: float(torch.stack(values).mean()) for kind, values in found.items() if values}
-
-
-def held_out_loss(model: Storyteller, *, count: int = HELD_OUT) -> float:
-    """The mean of -log(probability of the right word) over stories that the model was not trained on."""
-    losses = [-logs[:-1].gather(1, tokens[1:, None])[:, 0] for _, tokens, logs in _read(model, count)]
-    return float(torch.cat(losses).mean())
+    return read_held_out(subject, count=count).sure
 
 
 @torch.no_grad()
-def _read(model: Storyteller, count: int) -> Iterator[tuple[Story, Tensor, Tensor]]:
-    """Stories with their tokens, (token,), and log probabilities, (token, vocabulary): row i predicts token i + 1."""
+def read_held_out(model: Storyteller, *, count: int = HELD_OUT) -> HeldOut:
+    """Let a storyteller of the course's language read stories that it was not trained on."""
+    found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
+    losses: list[Tensor] = []
     for story in stories(count, seed=HELD_OUT_SEED):
         tokens = model.encode(story.text)
-        yield story, tokens[0].cpu(), F.log_softmax(model(tokens)[0].float(), dim=-1).cpu()
+        logs = F.log_softmax(model(tokens)[0].float(), dim=-1).cpu()  # (t, v): row i predicts token i + 1
+        right = tokens[0, 1:].cpu()
+        losses.append(-logs[:-1].gather(1, right[:, None])[:, 0])
+        for fact in story.facts:
+            for at in fact.repeats:
+                word = model.vocabulary[int(right[at])]
+                among = torch.tensor([model.numbers[each] for each in alternatives(fact.kind, word)])
+                found[fact.kind].append((logs[at, model.numbers[word]] - logs[at, among].logsumexp(0)).exp())
+    sure = {kind: float(torch.stack(values).mean()) for kind, values in found.items() if values}
+    return HeldOut(float(torch.cat(losses).mean()), sure)
 
 
 def alternatives(kind: str, word: str) -> Sequence[str]:

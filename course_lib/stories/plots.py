@@ -253,3 +253,6 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "a visit": (BEGIN, MEET, FRIEND, WHO_WAS_HERO, WHO_WAS_FRIEND),
     "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, WHO_HAD),
 }
+SENTENCES = tuple(
+    dict.fromkeys(sentence for beats in PLOTS.values() for beat in beats for sentence in beat if sentence)
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from course_lib.attention import KVCache, MultiQueryAttention, check_at_least, check_divisible, check_positive
+from course_lib.calling import first_tensor, parameters_of
 
 from .copying import start_by_copying
 from .language import VOCABULARY, joined, words
@@ -44,8 +44,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, **options: Any) -> Tensor:
         """Add what attention finds, then what the MLP makes of it: (batch, token, width) in and out."""
-        found = self.attention(self.attention_norm(x), **options)
-        x = x + (found[0] if isinstance(found, tuple) else found)  # attention weights may come with it
+        x = x + first_tensor(self.attention(self.attention_norm(x), **options))  # attention weights may come with it
         return x + self.mlp(self.mlp_norm(x))
 
 
@@ -169,7 +168,7 @@ class Storyteller(nn.Module):
         made: list[KVCache] = []
         for attention in self.attentions:
             sizes = getattr(attention, "cache_sizes", None)
-            if sizes is None or "cache" not in inspect.signature(attention.forward).parameters:
+            if sizes is None or all(each.name != "cache" for each in parameters_of(attention)):
                 return None
             heads, head_dim, value_dim = sizes
             made.append(KVCache(batch, heads, self.max_len, head_dim, value_dim=value_dim, **like_weight))

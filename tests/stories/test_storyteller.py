@@ -9,7 +9,7 @@ from torch import nn
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
 from course_lib.mutations import inject
-from course_lib.stories import FORMS, Storyteller, facts_kept, held_out_loss, stories, tokens_per_second, with_attention
+from course_lib.stories import FORMS, Storyteller, facts_kept, read_held_out, stories, tokens_per_second, with_attention
 from course_lib.stories.forms import as_wrapper, new_storyteller
 from course_lib.stories.muon import orthogonal
 
@@ -279,7 +279,7 @@ def test_a_model_that_knows_the_words_of_a_fact_alike_guesses():
         model.norm.weight.zero_()
     found = facts_kept(model, count=20)
     assert found["colour"] == pytest.approx(1 / 10) and found["pronoun"] == pytest.approx(1 / 2)
-    assert held_out_loss(model, count=20) == pytest.approx(
+    assert read_held_out(model, count=20).loss == pytest.approx(
         torch.tensor(float(len(model.vocabulary))).log().item(), rel=1e-5
     )
 

@@ -90,7 +90,7 @@ def lay_out(source: Path) -> None:
     fill(source / "teach.md", sessions.parts(ROOT))
     write_grading(ROOT, source / "grade.md")
     fill(source / "real_bugs.md", real_bugs.parts(ROOT))
-    fill(source / "storyteller.md", storyteller.parts(ROOT))
+    fill(source / "storyteller.md", storyteller.parts())
     write_pages(source / "mistakes", workers=os.cpu_count() or 1)
 
 

@@ -13,7 +13,7 @@ def refresh(root: Path) -> list[Path]:
         "teach": sessions.parts(root),
         "grade": grading.parts(root),
         "real_bugs": real_bugs.parts(root),
-        "storyteller": storyteller.parts(root),
+        "storyteller": storyteller.parts(),
     }
     for name, parts in pages.items():
         page = root / "book" / f"{name}.md"

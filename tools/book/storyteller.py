@@ -3,15 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from course_lib.mistakes import CATALOGUE
-from course_lib.stories import KINDS, stories, words
+from course_lib.stories import KINDS, TRAINED, stories, words
 
 from . import markdown
 
-STORED = Path("course_lib/stories/trained")
 LATER = "planted later: loss", "planted later: facts kept"
 LONG = 90  # words and signs
 SHOWN = 3  # stories of the language
@@ -20,10 +18,10 @@ Row = Mapping[str, Any]
 Consequences = Mapping[str, Mapping[str, Sequence[Row]]]  # mistake -> column -> measurements
 
 
-def parts(root: Path) -> dict[str, str]:
+def parts() -> dict[str, str]:
     """The tables and stories of `storyteller.md`."""
-    card = json.loads((root / STORED / "card.json").read_text(encoding="utf-8"))
-    consequences = of_all_runs(json.loads((root / STORED / "consequences.json").read_text(encoding="utf-8")))
+    card = json.loads((TRAINED / "card.json").read_text(encoding="utf-8"))
+    consequences = of_all_runs(json.loads((TRAINED / "consequences.json").read_text(encoding="utf-8")))
     return {
         "language": "\n\n".join(f"> {text}" for text in shown()),
         "card": card_table(card),
@@ -40,12 +38,13 @@ def shown() -> list[str]:
 
 
 def of_all_runs(found: Consequences) -> Consequences:
-    """The measurements of those seeds and learning rates under which every mistake was measured."""
+    """The measurements of those seeds and learning rates under which every mistake was measured, if it was."""
     columns = [rows for each in found.values() for rows in each.values() if rows]
     common = set[tuple[int, float]].intersection(*({(row["seed"], row["rate"]) for row in rows} for rows in columns))
     return {
         mistake: {name: [row for row in rows if (row["seed"], row["rate"]) in common] for name, rows in each.items()}
         for mistake, each in found.items()
+        if any(each.values())
     }
 
 
@@ -82,8 +81,6 @@ def consequence_table(found: Consequences) -> str:
     head = ("mistake", *(f"trained with it: {name}" for name in ("training loss", "loss", "facts kept")), *LATER)
     rows: list[tuple[str, ...]] = []
     for mistake, columns in found.items():
-        if not any(columns.values()):
-            continue
         trained, put_in = columns["trained"], columns["put_in"]
         learned = low_to_high([one["training_loss"] for one in trained]) if trained else "–"
         rows.append((title(mistake), learned, *loss_and_facts(trained), *loss_and_facts(put_in)))
@@ -91,7 +88,7 @@ def consequence_table(found: Consequences) -> str:
 
 
 def loss_and_facts(runs: Sequence[Row]) -> tuple[str, str]:
-    """The low_to_high of the loss, and the facts that all written stories keep, of those that they tell."""
+    """The loss, and the facts that all written stories keep, of those that they tell."""
     if not runs:
         return "–", "–"
     kept, written = (sum((Counter(one[name]) for one in runs), Counter[str]()) for name in ("kept", "said"))

@@ -55,7 +55,9 @@ def train_forms(forms: Iterable[str], scratch: Path) -> None:
 def _train_form(scratch: Path, job: Job) -> dict[str, Any]:
     form, seed, _ = job
     model, loss = trained(form, seed=seed)
-    save_weights(model, scratch / (f"{form}.npz" if seed == SEEDS[0] else f"{form}-{seed}.npz"))
+    model.half().float()  # as it is stored
+    if seed == SEEDS[0]:
+        save_weights(model, scratch / f"{form}.npz")
     return measured(model, loss)._asdict()
 
 
