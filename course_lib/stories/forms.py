@@ -40,7 +40,7 @@ class Form(NamedTuple):
 
     attention: MakeAttention
     options: Mapping[str, Any] = {}
-    steps: int = 2500
+    steps: int = 4000
 
 
 def one_head(d_in: int, d_out: int, num_heads: int, **options: Any) -> SingleHeadAttention:
@@ -79,7 +79,7 @@ FORMS: Mapping[str, Form] = {
     "window": Form(partial(llama, window=WINDOW), ROTARY),
     "latent": Form(latent, ROTARY),
     "no positions": Form(MultiQueryAttention, {"positions": False}),
-    "best": Form(grouped_query, {"width": 96, "num_blocks": 3}, steps=4000),
+    "best": Form(grouped_query, {"width": 96, "num_blocks": 3}, steps=6000),
 }
 
 

@@ -13,9 +13,8 @@ BEGIN = (
 )
 LIVED = (
     "{hero} lived by the {home}.",
-    "{She} had a little house near the {home}.",
-    "Every morning {she} walked to the {home}.",
-    "From {hers} window {she} could see the {home}.",
+    "There was a small house by the {home}, and there lived {hero}.",
+    "{She} lived in a little house by the {home}.",
 )
 OWNED = (
     "{She} had {a colour} {thing}.",
@@ -25,14 +24,18 @@ OWNED = (
 )
 MEET = (
     "Then {an other animal} came along the road.",
-    "Soon {hero} met {an other animal}.",
+    "One morning {hero} met {an other animal}.",
     "Just then {an other animal} walked by and stopped.",
     "One day {an other animal} knocked at the door.",
 )
 FRIEND = (
     "The {other animal} was named {friend}.",
-    '"I am {friend}," said the {other animal}.',
-    '"Hello, {hero}! My name is {friend}," said the {other animal}.',
+    '"Hello! I am {friend}," said the {other animal}.',
+    '"My name is {friend}," said the {other animal}.',
+)
+ANSWER = (
+    '"And I am {hero}," said the {animal}.',
+    "",
 )
 FELT = (
     "So {hero} was very {feeling}.",
@@ -42,7 +45,7 @@ FELT = (
 ASK = (
     '"Why are you so {feeling}, {hero}?" asked {friend}.',
     '"What makes you so {feeling}?" asked the {other animal}.',
-    '"You look {feeling}," said {friend}.',
+    '"You look {feeling}, {hero}," said the {other animal}.',
 )
 COMFORT = (
     '"Do not be {feeling}, {hero}," said the {other animal}.',
@@ -51,7 +54,7 @@ COMFORT = (
 )
 SMILE = (
     "And {hero} was not {feeling} any more.",
-    "Now {hero} could laugh again, and was not {feeling} at all.",
+    "Then {hero} laughed and was not {feeling} any more.",
 )
 FRIENDS = (
     "From that day on {hero} and {friend} were friends.",
@@ -125,12 +128,12 @@ KEEP = (
     "",
 )
 PUT = (
-    "{She} kept the {colour} {thing} by the {place}.",
+    "{hero} kept the {colour} {thing} by the {place}.",
     "{hero} hid the {colour} {thing} near the {place}.",
-    "At night {she} left the {thing} by the {place}.",
+    "One night {hero} left the {colour} {thing} by the {place}.",
 )
 MOVE = (
-    "But {friend} carried the {colour} {thing} to the {new place}.",
+    "Later {friend} carried the {colour} {thing} to the {new place}.",
     "When {hero} was asleep, {friend} took the {thing} to the {new place}.",
     '"It is too wet here," said {friend}, and moved the {thing} to the {new place}.',
 )
@@ -141,17 +144,37 @@ SEEK = (
 )
 SEEN = (
     '"Look by the {new place}!" said {friend}.',
-    "At last {she} found the {colour} {thing} by the {new place}.",
-    "There it was by the {new place}, as {colour} as ever.",
+    "At last {hero} found the {colour} {thing} by the {new place}.",
+    "{hero} looked by the {new place}, and there was the {colour} {thing}.",
 )
 NEED = (
     "One day {she} was {feeling}.",
     "It was winter by the {home}, and {hero} was {feeling}.",
-    "That night {hero} felt very {feeling}.",
+    "One night {hero} felt very {feeling}.",
 )
 NEED_ALONE = (
     "One day {she} was {feeling}.",
-    "That night {hero} felt very {feeling}.",
+    "One night {hero} felt very {feeling}.",
+)
+CALM = (
+    "But in the morning {hero} was not {feeling} any more.",
+    "Then {she} sang a song, and {she} was not {feeling} any more.",
+)
+STAY = (
+    "And there {she} lived for many years.",
+    "{hero} was happy there.",
+)
+SECRET = (
+    "And no one but {hero} knew.",
+    "Only the {animal} knew.",
+)
+EVERYWHERE = (
+    "{She} took the {colour} {thing} everywhere.",
+    "No one had a {thing} as fine as that.",
+)
+TALK = (
+    "{hero} and {friend} talked until the sun went down.",
+    "From that day on the {animal} and the {other animal} were friends.",
 )
 HELP = (
     '"Come with me to the {place}," said {friend}.',
@@ -159,8 +182,8 @@ HELP = (
     'So {friend} made a fire by the {place} and said, "Sit down, {hero}."',
 )
 SHARE = (
-    "By the {place} they ate an apple cake and told each other stories.",
-    "They stayed by the {place} until the moon came up.",
+    "By the {place} they ate an apple cake.",
+    "They sat by the {place} and told each other stories.",
 )
 SING = (
     "They sang the old song of the valley, first {hero} and then {friend}.",
@@ -168,7 +191,7 @@ SING = (
 )
 RACE = (
     '"Let us run to the {place}," said {friend} to {hero}.',
-    '"Who is the first at the {place}?" asked {hero}.',
+    '"Let us see who gets to the {place} first!" said {hero}.',
     "{hero} and {friend} raced each other to the {place}.",
 )
 WIN = (
@@ -186,6 +209,18 @@ DANCE = (
     "{hero} and {friend} sat by the {home} and counted the stars.",
     'In the evening {friend} said, "Sleep well, {hero}," and went home.',
 )
+GO = (
+    "One morning {hero} went to the {place}.",
+    "In spring {hero} walked to the {place}.",
+)
+THERE = (
+    "{She} sat by the {place} and sang.",
+    "By the {place} {she} picked some flowers.",
+)
+MEET_THERE = (
+    "By the {place} {she} met {an other animal}.",
+    "There by the {place} sat {an other animal}.",
+)
 WHO_WAS_HERO = ("Who was {hero}? {She} was {an animal}.", "What was the name of the {animal}? It was {hero}.", "")
 WHO_WAS_FRIEND = (
     "Who was {friend}? {Other she} was {an other animal}.",
@@ -198,6 +233,8 @@ WHERE_NOW = (
     "Where was the {thing} at first? By the {place}. And in the end? By the {new place}.",
     "Where was the {thing} in the end? By the {new place}.",
 )
+WHERE_WENT = ("Where did {hero} go? To the {place}.",)
+WHERE_MET = ("Where did they meet? By the {place}.",)
 WHERE_RUN = ("Where did they run? To the {place}.",)
 WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who gave the {thing} away? It was {first}.")
 WHO_WON = ("Who won? It was {first}.", "Who came last? It was {second}.")
@@ -210,7 +247,10 @@ OTHER_COLOUR = (
     "What colour was the {other thing}? It was {other colour}.",
     "Whose was the {other thing}? It belonged to {friend}. And the {thing}? To {hero}.",
 )
-WHO_FELT = ("Who was {feeling}? It was {hero} the {animal}.", "How did {hero} feel? {She} was {feeling}.")
+WHO_FELT = (
+    "Who was {feeling} at first? It was {hero} the {animal}.",
+    "How did {hero} feel at first? {She} was {feeling}.",
+)
 
 PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "lost": (
@@ -238,7 +278,7 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(WHO_WAS_FRIEND, WHERE_RUN, WHO_WON),
     ),
     "song": (
-        *(BEGIN, LIVED, MEET, FRIEND, SING, DANCE),
+        *(BEGIN, LIVED, MEET, FRIEND, ANSWER, SING, DANCE),
         *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_LIVED),
     ),
     "one alone": (
@@ -246,12 +286,14 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(WHO_WAS_HERO, WHERE_LIVED, WHERE_THING, WHAT_COLOUR),
     ),
     # Short ones: what was just said is asked at once.
-    "at home": (BEGIN, LIVED, WHO_WAS_HERO, WHERE_LIVED),
-    "a mood": (BEGIN, NEED_ALONE, WHO_WAS_HERO, WHO_FELT),
-    "a thing": (BEGIN, OWNED, WHO_WAS_HERO, WHAT_COLOUR),
-    "a hiding place": (BEGIN, OWNED, PUT, WHAT_COLOUR, WHERE_THING),
-    "a visit": (BEGIN, MEET, FRIEND, WHO_WAS_HERO, WHO_WAS_FRIEND),
-    "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, WHO_HAD),
+    "at home": (BEGIN, LIVED, STAY, WHO_WAS_HERO, WHERE_LIVED),
+    "a mood": (BEGIN, NEED_ALONE, CALM, WHO_WAS_HERO, WHO_FELT),
+    "a thing": (BEGIN, OWNED, EVERYWHERE, WHO_WAS_HERO, WHAT_COLOUR),
+    "a hiding place": (BEGIN, OWNED, PUT, SECRET, WHO_WAS_HERO, WHAT_COLOUR, WHERE_THING),
+    "a walk": (BEGIN, GO, THERE, WHO_WAS_HERO, WHERE_WENT),
+    "a meeting": (BEGIN, GO, MEET_THERE, FRIEND, ANSWER, TALK, WHO_WAS_FRIEND, WHERE_MET),
+    "a visit": (BEGIN, MEET, FRIEND, ANSWER, TALK, WHO_WAS_HERO, WHO_WAS_FRIEND),
+    "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, WHO_HAD),
 }
 SENTENCES = tuple(
     dict.fromkeys(sentence for beats in PLOTS.values() for beat in beats for sentence in beat if sentence)

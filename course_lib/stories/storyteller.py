@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import torch
@@ -20,7 +21,7 @@ from .muon import Muon
 
 END = "\n"  # the token between two stories
 PADDING = -100  # not a token: no loss is taken there
-PADDING = -100  # not a token: no loss is taken there
+DRAWN_AT_ONCE = 8  # batches
 MakeAttention = Callable[[int, int, int], nn.Module]  # (width in, width out, num_heads)
 
 
@@ -210,9 +211,9 @@ class Storyteller(nn.Module):
         ]
         self.train()
         losses: list[float] = []
-        for _ in range(steps):
-            chosen = samples[torch.randint(len(samples), (batch,), generator=draw)]  # (b, t + 1)
-            chosen = chosen[:, : int((chosen >= 0).sum(1).max())].to(self.word_table.weight.device)
+        lengths = (samples != PADDING).sum(1)
+        for rows in islice(_batches(lengths, batch, draw), steps):
+            chosen = samples[rows, : lengths[rows].max()].to(self.word_table.weight.device)  # (b, t + 1)
             logits = self(chosen[:, :-1].clamp(min=0))  # (b, t, v)
             loss = F.cross_entropy(logits.flatten(0, 1), chosen[:, 1:].flatten(), ignore_index=PADDING)
             self.zero_grad()
@@ -323,6 +324,14 @@ class Storyteller(nn.Module):
                 break
         self.train(was_training)
         return [self.decode(row) for row in tokens]
+
+
+def _batches(lengths: Tensor, batch: int, draw: torch.Generator) -> Iterator[Tensor]:
+    """Draw the texts of each step, (batch,); those of like length go together, so that little of a batch is padded."""
+    while True:
+        drawn = torch.randint(len(lengths), (DRAWN_AT_ONCE * batch,), generator=draw)
+        by_length = drawn[lengths[drawn].argsort(stable=True)].view(DRAWN_AT_ONCE, batch)
+        yield from by_length[torch.randperm(DRAWN_AT_ONCE, generator=draw)]
 
 
 def sinusoids(max_len: int, width: int) -> Tensor:

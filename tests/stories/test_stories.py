@@ -95,8 +95,8 @@ def test_a_negative_count_is_refused():
 @pytest.mark.parametrize(
     ("text", "kind", "is_kept"),
     [
-        ("Once there was a cat named Ida. Soon Ida met a cat. The cat was named Ben.", "animal", True),
-        ("Once there was a cat named Ida. Soon Ida met a dog. The dog was named Ida.", "name", False),
+        ("Once there was a cat named Ida. One morning Ida met a cat. The cat was named Ben.", "animal", True),
+        ("Once there was a cat named Ida. One morning Ida met a dog. The dog was named Ida.", "name", False),
     ],
 )
 def test_two_may_be_of_one_kind_but_not_of_one_name(text, kind, is_kept):

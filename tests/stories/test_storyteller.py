@@ -13,7 +13,7 @@ from course_lib.stories import FORMS, Storyteller, facts_kept, read_held_out, st
 from course_lib.stories.forms import as_wrapper, new_storyteller
 from course_lib.stories.muon import orthogonal
 
-BEGINNING = "Once there was an owl named Ida. Soon Ida met"
+BEGINNING = "Once there was an owl named Ida. One morning Ida met"
 
 
 def small(attention=MultiQueryAttention, **options):

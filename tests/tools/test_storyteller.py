@@ -9,7 +9,7 @@ from course_lib.stories.forms import new_storyteller
 from tools.book.storyteller import loss_and_facts, low_to_high, of_all_runs, runs
 from tools.storyteller.consequences import EDITED, FORM, IN_CACHE, PLANTED, RIGHT, ROTARY_FORM, attention_with
 
-BEGINNING = "Once there was an owl named Ida. Soon Ida met a cat."
+BEGINNING = "Once there was an owl named Ida. One morning Ida met a cat."
 
 
 @pytest.fixture(scope="module", params=[FORM, ROTARY_FORM])

@@ -15,7 +15,8 @@ from course_lib.stories import Storyteller, with_attention
 from .plain import PlainAttention
 from .training import Measured, measured, trained
 
-FORM, STEPS, RATES = "grouped-query", 1000, (1.0, 0.5)  # what is trained
+FORM, STEPS, RATES = "grouped-query", 1500, (1.0, 0.5)  # what is trained
+WRITTEN = 40  # stories of each: without a cache they take their time
 ROTARY_FORM = "llama"  # with all its steps; only for mistakes that are put into it
 RIGHT, RIGHT_ROTARY, WITHOUT = "right", "right, with rotary positions", "without attention"
 PLANTED = (  # by operators on the source
@@ -87,4 +88,4 @@ def put_into(right: Storyteller, mistake: str) -> Measured:
         model.load_state_dict(right.state_dict(), strict=False)
     else:
         model = with_attention(right, attention_with(mistake, rotary=mistake in EDITED))
-    return measured(model, use_cache=mistake in IN_CACHE)
+    return measured(model, count=WRITTEN, use_cache=mistake in IN_CACHE)

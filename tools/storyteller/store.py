@@ -23,6 +23,7 @@ from .consequences import (
     RIGHT_ROTARY,
     ROTARY_FORM,
     TRAINED_WITH,
+    WRITTEN,
     attention_with,
     put_into,
     trained_with,
@@ -84,7 +85,7 @@ def _measure_mistake(scratch: Path, job: Job) -> dict[str, dict[str, Any]]:
     results: dict[str, dict[str, Any]] = {}
     if mistake not in EDITED:
         model, loss = trained(ROTARY_FORM, seed=seed) if rotary else trained_with(mistake, seed, rate)
-        results["trained"] = measured(model, loss, use_cache=rotary)._asdict()
+        results["trained"] = measured(model, loss, count=WRITTEN, use_cache=rotary)._asdict()
         if mistake in (RIGHT, RIGHT_ROTARY):
             torch.save(model.state_dict(), weights)
             return results

@@ -49,9 +49,11 @@ def trained(
     return model, sum(losses[-LAST:]) / LAST
 
 
-def measured(model: Storyteller, training_loss: float | None = None, *, use_cache: bool = True) -> Measured:
+def measured(
+    model: Storyteller, training_loss: float | None = None, *, count: int = WRITTEN, use_cache: bool = True
+) -> Measured:
     """Let a model write stories, and read them and what it says of others."""
-    written = model.write_several(WRITTEN, temperature=TEMPERATURE, seed=0, use_cache=use_cache)
+    written = model.write_several(count, temperature=TEMPERATURE, seed=0, use_cache=use_cache)
     kept, said = Counter[str](), Counter[str]()
     for text in written:
         found: dict[str, bool] = facts_kept(text)
