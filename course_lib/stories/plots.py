@@ -23,9 +23,9 @@ OWNED = (
     "For {hers} birthday {she} got {a colour} {thing}.",
 )
 MEET = (
-    "Then {an other animal} came along the road.",
+    "One day {an other animal} came along the road.",
     "One morning {hero} met {an other animal}.",
-    "Just then {an other animal} walked by and stopped.",
+    "One day {an other animal} walked by and stopped.",
     "One day {an other animal} knocked at the door.",
 )
 FRIEND = (
@@ -50,7 +50,7 @@ ASK = (
 COMFORT = (
     '"Do not be {feeling}, {hero}," said the {other animal}.',
     '"No one is {feeling} for long," said {friend}.',
-    "The {feeling} {animal} looked at {friend} and nodded.",
+    "The {feeling} {animal} looked at {friend} and sighed.",
 )
 SMILE = (
     "And {hero} was not {feeling} any more.",
@@ -58,13 +58,13 @@ SMILE = (
 )
 FRIENDS = (
     "From that day on {hero} and {friend} were friends.",
-    "The {animal} and the {other animal} walked home to the {home}.",
+    "The {animal} and the {other animal} walked back to the {home}.",
     "And {hero} and {friend} sat by the {home} until the stars came out.",
     "That was the best day of all for the {animal} and the {other animal}.",
 )
 GONE = (
-    "One day the {colour} {thing} was gone.",
-    "One morning {she} could not find {hers} {thing}.",
+    "But then the {colour} {thing} was gone.",
+    "But then {she} could not find {hers} {thing}.",
     "But one night the wind took the {colour} {thing} away.",
 )
 TELL = (
@@ -72,12 +72,12 @@ TELL = (
     '"I have lost my {colour} {thing}," said {hero}.',
 )
 FOUND = (
-    "{friend} went to the {place}, and there was the {colour} {thing}.",
+    "So they went to the {place}, and there was the {colour} {thing}.",
     "So {hero} and {friend} went to the {place} and found the {colour} {thing}.",
-    'Then {friend} said, "I saw {a colour} {thing} by the {place}!"',
+    '"I saw {a colour} {thing} by the {place}!" said {friend}, and they ran there.',
 )
 FOUND_ALONE = (
-    "But in the morning the {colour} {thing} lay by the {place}.",
+    "But the next morning the {colour} {thing} lay by the {place}.",
     "Then {she} went to the {place}, and there was the {colour} {thing}.",
 )
 THANK = (
@@ -97,23 +97,22 @@ SHOW = (
 )
 REST = (
     "In the evening they rested by the {home}.",
-    "When they were tired, they lay down by the {home}.",
+    "When it got dark, they sat by the {home}.",
     "",
 )
 PACK = (
-    "{hero} took the {colour} {thing} home, and {friend} took the {other colour} {other thing}.",
+    "In the end {hero} kept the {colour} {thing}, and {friend} kept the {other colour} {other thing}.",
     "Then {hero} put the {colour} {thing} away, and {friend} put the {other colour} {other thing} away.",
-    '"Do not forget your {colour} {thing}," said {friend}.',
     "",
 )
 FOUND_BOTH = (
-    "They found {a colour} {thing} on the road.",
+    "They went for a walk and found {a colour} {thing}.",
     "In the grass lay {a colour} {thing}.",
     "Together they made {a colour} {thing}.",
 )
 GIVE = (
     "Then {first} gave {second} the {colour} {thing}.",
-    "On the next day {first} brought the {colour} {thing} to {second}.",
+    "The next day {first} brought the {colour} {thing} to {second}.",
     '"This {thing} is for you, {second}," said {first}.',
 )
 GIVEN = (
@@ -134,22 +133,21 @@ PUT = (
 )
 MOVE = (
     "Later {friend} carried the {colour} {thing} to the {new place}.",
-    "When {hero} was asleep, {friend} took the {thing} to the {new place}.",
-    '"It is too wet here," said {friend}, and moved the {thing} to the {new place}.',
+    "When {hero} was asleep, it rained, and {friend} took the {thing} to the {new place}.",
+    '"It will get wet here," thought {friend}, and moved the {thing} to the {new place}.',
 )
 SEEK = (
     "{hero} looked for it by the {place}, but it was not there.",
     "In the morning there was nothing by the {place}.",
-    "",
 )
 SEEN = (
-    '"Look by the {new place}!" said {friend}.',
+    '"Look by the {new place}!" said {friend}, and there it was.',
     "At last {hero} found the {colour} {thing} by the {new place}.",
-    "{hero} looked by the {new place}, and there was the {colour} {thing}.",
+    "{hero} went to the {new place}, and there was the {colour} {thing}.",
 )
 NEED = (
-    "One day {she} was {feeling}.",
-    "It was winter by the {home}, and {hero} was {feeling}.",
+    "But {she} was {feeling}.",
+    "Winter came to the {home}, and {hero} was {feeling}.",
     "One night {hero} felt very {feeling}.",
 )
 NEED_ALONE = (
@@ -157,7 +155,7 @@ NEED_ALONE = (
     "One night {hero} felt very {feeling}.",
 )
 CALM = (
-    "But in the morning {hero} was not {feeling} any more.",
+    "But the next morning {hero} was not {feeling} any more.",
     "Then {she} sang a song, and {she} was not {feeling} any more.",
 )
 STAY = (
@@ -165,8 +163,8 @@ STAY = (
     "{hero} was happy there.",
 )
 SECRET = (
-    "And no one but {hero} knew.",
-    "Only the {animal} knew.",
+    "And no one but {hero} knew where it was.",
+    "Only the {animal} knew where it was.",
 )
 EVERYWHERE = (
     "{She} took the {colour} {thing} everywhere.",
@@ -174,6 +172,10 @@ EVERYWHERE = (
 )
 TALK = (
     "{hero} and {friend} talked until the sun went down.",
+    "From that day on the {animal} and the {other animal} were friends.",
+)
+TRUE_FRIENDS = (
+    "From that day on {hero} and {friend} were friends.",
     "From that day on the {animal} and the {other animal} were friends.",
 )
 HELP = (
@@ -211,11 +213,11 @@ DANCE = (
 )
 GO = (
     "One morning {hero} went to the {place}.",
-    "In spring {hero} walked to the {place}.",
+    "One spring day {hero} walked to the {place}.",
 )
 THERE = (
-    "{She} sat by the {place} and sang.",
-    "By the {place} {she} picked some flowers.",
+    "{She} sat by the {place} and sang until the sun went down.",
+    "By the {place} {she} picked some flowers and took them home.",
 )
 MEET_THERE = (
     "By the {place} {she} met {an other animal}.",
@@ -258,11 +260,11 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(WHO_WAS_FRIEND, WHERE_THING, WHAT_COLOUR),
     ),
     "two things": (
-        *(BEGIN, LIVED, OWNED, MEET, FRIEND, OTHER_OWNED, SHOW, REST, PACK, FRIENDS),
+        *(BEGIN, LIVED, OWNED, MEET, FRIEND, OTHER_OWNED, SHOW, REST, PACK, TRUE_FRIENDS),
         *(WHO_WAS_HERO, OTHER_COLOUR, THING_COLOUR),
     ),
     "gift": (
-        *(BEGIN, LIVED, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, KEEP, FRIENDS),
+        *(BEGIN, LIVED, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, KEEP, TRUE_FRIENDS),
         *(WHERE_LIVED, WHAT_COLOUR, WHO_HAD),
     ),
     "moved": (
@@ -293,7 +295,7 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "a walk": (BEGIN, GO, THERE, WHO_WAS_HERO, WHERE_WENT),
     "a meeting": (BEGIN, GO, MEET_THERE, FRIEND, ANSWER, TALK, WHO_WAS_FRIEND, WHERE_MET),
     "a visit": (BEGIN, MEET, FRIEND, ANSWER, TALK, WHO_WAS_HERO, WHO_WAS_FRIEND),
-    "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, WHO_HAD),
+    "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, TRUE_FRIENDS, WHO_HAD),
 }
 SENTENCES = tuple(
     dict.fromkeys(sentence for beats in PLOTS.values() for beat in beats for sentence in beat if sentence)

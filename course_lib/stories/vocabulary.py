@@ -23,4 +23,4 @@ THINGS = (
 COLOURS = ("black", "blue", "brown", "green", "grey", "pink", "purple", "red", "white", "yellow")
 HOMES = ("barn", "castle", "cottage", "farm", "hut", "inn", "mill", "palace", "school", "tower")
 LANDMARKS = ("bridge", "cave", "garden", "gate", "hill", "lake", "pond", "river", "rock", "tree", "well", "wood")
-FEELINGS = ("angry", "gloomy", "lonely", "sad", "scared", "unhappy", "upset", "worried")
+FEELINGS = ("gloomy", "glum", "lonely", "miserable", "sad", "unhappy", "upset", "worried")
