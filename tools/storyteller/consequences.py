@@ -15,9 +15,9 @@ from course_lib.stories import Storyteller, with_attention
 from .plain import PlainAttention
 from .training import Measured, measured, trained
 
-FORM, STEPS, RATES = "grouped-query", 1500, (1.0, 0.5)  # what is trained
+FORM, STEPS, RATES = "grouped-query", 1200, (1.0, 0.5)  # what is trained
 WRITTEN = 40  # stories of each: without a cache they take their time
-ROTARY_FORM = "llama"  # with all its steps; only for mistakes that are put into it
+ROTARY_FORM, ROTARY_STEPS = "llama", 2500  # only for mistakes that are put into it
 RIGHT, RIGHT_ROTARY, WITHOUT = "right", "right, with rotary positions", "without attention"
 PLANTED = (  # by operators on the source
     "missing-scale",
@@ -77,7 +77,9 @@ def _class_with(mistake: str) -> Any:
 
 
 def trained_with(mistake: str, seed: int, rate: float) -> tuple[Storyteller, float]:
-    """A storyteller that was trained with a mistake, and its training loss."""
+    """A storyteller that was trained with a mistake, or with none, and its training loss."""
+    if mistake == RIGHT_ROTARY:
+        return trained(ROTARY_FORM, seed=seed, rate=rate, steps=ROTARY_STEPS)
     return trained(FORM, seed=seed, attention=attention_with(mistake), rate=rate, steps=STEPS)
 
 

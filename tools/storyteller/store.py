@@ -64,13 +64,11 @@ def _train_form(scratch: Path, job: Job) -> dict[str, Any]:
 
 def measure_consequences(scratch: Path) -> None:
     """Measure what each mistake does, under each seed and learning rate."""
-    runs = [(seed, rate) for seed in SEEDS for rate in RATES]
+    runs = [(seed, rate) for rate in RATES for seed in SEEDS]
     names = (RIGHT, RIGHT_ROTARY, *TRAINED_WITH[1:], *EDITED)
     found: dict[str, dict[str, list[Any]]] = {each: {"trained": [], "put_in": []} for each in names}
-    right = [(RIGHT, *run) for run in runs] + [(RIGHT_ROTARY, seed, 1.0) for seed in SEEDS]
-    wrong = [(mistake, *run) for mistake in TRAINED_WITH[1:] for run in runs]
-    wrong += [(mistake, seed, 1.0) for mistake in EDITED for seed in SEEDS]
-    for jobs in (right, wrong):  # mistakes are put into the right ones
+    for mistakes in ((RIGHT, RIGHT_ROTARY), (*EDITED, *TRAINED_WITH[1:])):  # they are put into the right ones
+        jobs = [(mistake, *run) for run in runs for mistake in mistakes]
         for (mistake, seed, rate), results in side_by_side(partial(_measure_mistake, scratch), jobs):
             for column, result in results.items():
                 found[mistake][column].append({"seed": seed, "rate": rate, **result})
@@ -84,7 +82,7 @@ def _measure_mistake(scratch: Path, job: Job) -> dict[str, dict[str, Any]]:
     weights = scratch / f"{rotary}-{seed}-{rate}.pt"
     results: dict[str, dict[str, Any]] = {}
     if mistake not in EDITED:
-        model, loss = trained(ROTARY_FORM, seed=seed) if rotary else trained_with(mistake, seed, rate)
+        model, loss = trained_with(mistake, seed, rate)
         results["trained"] = measured(model, loss, count=WRITTEN, use_cache=rotary)._asdict()
         if mistake in (RIGHT, RIGHT_ROTARY):
             torch.save(model.state_dict(), weights)
