@@ -5,7 +5,7 @@ from .forms import FORMS, TRAINED, file_of, load_storyteller, new_storyteller, s
 from .language import KINDS, Fact, Story, joined, stories, words
 from .measured import Speed, facts_kept, read_held_out, tokens_per_second
 from .page import save_page
-from .storyteller import MakeAttention, Storyteller
+from .storyteller import MakeAttention, Storyteller, sinusoids
 
 __all__ = [
     "FORMS",
@@ -24,6 +24,7 @@ __all__ = [
     "read_held_out",
     "save_page",
     "save_weights",
+    "sinusoids",
     "stories",
     "tokens_per_second",
     "with_attention",

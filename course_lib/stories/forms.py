@@ -89,7 +89,7 @@ def new_storyteller(form: str, *, seed: int = 0) -> Storyteller:
     Raises:
         ValueError: No such form.
     """
-    if form not in FORMS:
+    if not isinstance(form, str) or form not in FORMS:
         raise ValueError(f"form is {form!r}: give one of {', '.join(map(repr, FORMS))}, or 'wrapper'")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

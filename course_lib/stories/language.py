@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from course_lib.attention import check_at_least
+
 from .plots import PLOTS, SENTENCES
 from .vocabulary import ANIMALS, COLOURS, FEELINGS, GIRLS, HOMES, LANDMARKS, NAMES, THINGS
 
@@ -116,10 +118,10 @@ def stories(count: int, *, seed: int = 0) -> list[Story]:
         seed: Another seed tells other stories.
 
     Raises:
-        ValueError: count is negative.
+        ValueError: count or seed is negative.
+        TypeError: count or seed is not an integer.
     """
-    if count < 0:
-        raise ValueError(f"count is {count}, which is no number of stories: give 0 or more")
+    check_at_least(0, count=count, seed=seed)
     rng = random.Random(seed)
     return [_story(rng) for _ in range(count)]
 

@@ -147,7 +147,10 @@ class Storyteller(nn.Module):
 
         Raises:
             ValueError: A word that the model doesn't know.
+            TypeError: text is no text.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a text such as 'Once there was', got {type(text).__name__}.")
         found = words(text)
         if unknown := [word for word in found if word not in self.numbers]:
             raise ValueError(
@@ -304,8 +307,6 @@ class Storyteller(nn.Module):
         use_cache: bool = True,
     ) -> list[str]:
         """Write several texts from one beginning at once, as `write` does."""
-        if not isinstance(beginning, str):
-            raise TypeError(f"beginning must be a text such as 'Once there was', got {type(beginning).__name__}.")
         if not isinstance(temperature, (int, float)) or not 0 <= temperature < math.inf:
             raise ValueError(f"temperature is {temperature!r}: give 0 for the likeliest words, or more")
         check_positive(count=count)

@@ -87,9 +87,11 @@ def test_a_seed_tells_the_same_stories_again():
     assert stories(0) == []
 
 
-def test_a_negative_count_is_refused():
-    with pytest.raises(ValueError, match="count is -1, which is no number of stories: give 0 or more"):
+def test_a_count_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="count must be at least 0, got -1"):
         stories(-1)
+    with pytest.raises(TypeError, match="count must be an integer, got 'three'"):
+        stories("three")
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_bad_input_is_refused_with_a_sentence(call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: model.write(3), "beginning must be a text such as 'Once there was', got int."),
+        (lambda model: model.write(3), "text must be a text such as 'Once there was', got int."),
         (lambda model: with_attention(model, MultiQueryAttention(4, 4, 2)), "give a class, called as attention(width"),
         (lambda model: facts_kept(stories(1)[0]), "takes a text or a Storyteller, not a Story: give story.text"),
         (lambda model: model.train_on(stories(2)), "texts holds what is no text: give texts, such as [story.text for"),
