@@ -223,11 +223,10 @@ MEET_THERE = (
     "By the {place} {she} met {an other animal}.",
     "There by the {place} sat {an other animal}.",
 )
-WHO_WAS_HERO = ("Who was {hero}? {She} was {an animal}.", "What was the name of the {animal}? It was {hero}.", "")
+WHO_WAS_HERO = ("Who was {hero}? {She} was {an animal}.", "What was the name of the {animal}? It was {hero}.")
 WHO_WAS_FRIEND = (
     "Who was {friend}? {Other she} was {an other animal}.",
     "What was the name of the {other animal}? It was {friend}.",
-    "",
 )
 WHERE_LIVED = ("Where did {hero} live? By the {home}.", "Who lived by the {home}? It was {hero}.", "")
 WHERE_THING = ("Where was the {colour} {thing}? By the {place}.",)
@@ -238,8 +237,10 @@ WHERE_NOW = (
 WHERE_WENT = ("Where did {hero} go? To the {place}.",)
 WHERE_MET = ("Where did they meet? By the {place}.",)
 WHERE_RUN = ("Where did they run? To the {place}.",)
-WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who gave the {thing} away? It was {first}.")
-WHO_WON = ("Who won? It was {first}.", "Who came last? It was {second}.")
+WHO_GAVE = ("Who gave the {thing} away? It was {first}.", "Who was the {thing} from? It was from {first}.")
+WHO_HAD = ("Who had the {thing} in the end? It was {second}.", "Who got the {thing}? It was {second}.")
+WHO_WON = ("Who won? It was {first}.", "Who was there first? It was {first}.")
+WHO_LOST = ("Who came last? It was {second}.", "And who lost? It was {second}.")
 WHAT_COLOUR = ("What colour was the {thing}? It was {colour}.", "")
 THING_COLOUR = (
     "What colour was the {thing}? It was {colour}.",
@@ -257,15 +258,15 @@ WHO_FELT = (
 PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "lost": (
         *(BEGIN, LIVED, OWNED, GONE, FELT, MEET, FRIEND, ASK, TELL, FOUND, THANK, SMILE, FRIENDS),
-        *(WHO_WAS_FRIEND, WHERE_THING, WHAT_COLOUR),
+        *(WHO_WAS_HERO, WHERE_THING, WHAT_COLOUR),
     ),
     "two things": (
         *(BEGIN, LIVED, OWNED, MEET, FRIEND, OTHER_OWNED, SHOW, REST, PACK, TRUE_FRIENDS),
-        *(WHO_WAS_HERO, OTHER_COLOUR, THING_COLOUR),
+        *(WHO_WAS_HERO, WHO_WAS_FRIEND, OTHER_COLOUR, THING_COLOUR),
     ),
     "gift": (
         *(BEGIN, LIVED, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, KEEP, TRUE_FRIENDS),
-        *(WHERE_LIVED, WHAT_COLOUR, WHO_HAD),
+        *(WHERE_LIVED, WHO_WAS_FRIEND, WHAT_COLOUR, WHO_GAVE, WHO_HAD),
     ),
     "moved": (
         *(BEGIN, LIVED, OWNED, MEET, FRIEND, PUT, MOVE, SEEK, SEEN, FRIENDS),
@@ -277,7 +278,7 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "race": (
         *(BEGIN, LIVED, MEET, FRIEND, RACE, WIN, PRIZE, FRIENDS),
-        *(WHO_WAS_FRIEND, WHERE_RUN, WHO_WON),
+        *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_RUN, WHO_WON, WHO_LOST),
     ),
     "song": (
         *(BEGIN, LIVED, MEET, FRIEND, ANSWER, SING, DANCE),
@@ -293,9 +294,9 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "a thing": (BEGIN, OWNED, EVERYWHERE, WHO_WAS_HERO, WHAT_COLOUR),
     "a hiding place": (BEGIN, OWNED, PUT, SECRET, WHO_WAS_HERO, WHAT_COLOUR, WHERE_THING),
     "a walk": (BEGIN, GO, THERE, WHO_WAS_HERO, WHERE_WENT),
-    "a meeting": (BEGIN, GO, MEET_THERE, FRIEND, ANSWER, TALK, WHO_WAS_FRIEND, WHERE_MET),
+    "a meeting": (BEGIN, GO, MEET_THERE, FRIEND, ANSWER, TALK, WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_MET),
     "a visit": (BEGIN, MEET, FRIEND, ANSWER, TALK, WHO_WAS_HERO, WHO_WAS_FRIEND),
-    "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, TRUE_FRIENDS, WHO_HAD),
+    "a present": (BEGIN, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, TRUE_FRIENDS, WHO_GAVE, WHO_HAD),
 }
 SENTENCES = tuple(
     dict.fromkeys(sentence for beats in PLOTS.values() for beat in beats for sentence in beat if sentence)
