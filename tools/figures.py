@@ -25,10 +25,13 @@ from course_lib.pictures import (
     draw_wrong_view,
     head_heatmaps,
     layout_steps,
+    live,
     mask_conventions,
     memory_row,
 )
 from course_lib.recorder import Recording, record
+
+from .animation import animated
 
 
 def two_heads() -> Picture:
@@ -104,6 +107,11 @@ def memory_of_view_and_transpose() -> Picture:
 def the_wrong_view() -> Picture:
     """Draw the shortcut that scrambles the heads."""
     return draw_wrong_view(torch.arange(24).view(1, 6, 4), num_heads=2, words=dream_big().words)
+
+
+def why_transpose() -> Picture:
+    """Draw 24 cells that move from one table to a table for each head, and to the wrong ones."""
+    return animated(live.why_transpose(), caption="The view alone has the same shape, and mixes words and heads.")
 
 
 def wrapper_and_weight_split() -> Picture:

@@ -1,10 +1,13 @@
 """The committed figures are what the code draws today."""
 
+import re
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 
 from course_lib.command import main
+from course_lib.pictures import live
 from tests.pictures.picture_checks import check_picture, texts_of
 from tools import figures
 
@@ -49,6 +52,19 @@ def test_a_changed_module_changes_its_figure(drawn, monkeypatch):
     monkeypatch.setattr(figures.MultiHeadAttention, "run_kernel", run_kernel)
     assert figures.transpose_back().svg != drawn["transpose_back"].svg
     assert "✗" in figures.transpose_back().svg
+
+
+def test_the_cells_of_the_animation_stand_where_the_steps_of_the_figure_say(drawn):
+    svg, steps = drawn["why_transpose"].svg, live.why_transpose().data["steps"]
+    moves = [
+        re.findall(r"translate\((.*?)px,(.*?)px\)", move) for move in re.findall(r"@keyframes c\d+\{(.*?\})\}", svg)
+    ]
+    assert len(moves) == 24 and "<script" not in svg
+    for number, step in enumerate(steps):
+        tables = [table["rows"] for table in step["tables"]]
+        rows = [row["cells"] for rows in zip_longest(*tables) for row in rows]  # tables stand side by side
+        places = {cell: tuple(map(float, reversed(moves[cell][number]))) for cell in range(24)}
+        assert sorted(places, key=places.get) == [cell for row in rows for cell in row]
 
 
 def test_writing_says_what_changed(tmp_path, capsys):

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -198,13 +197,8 @@ def test_the_front_page_is_filled_in(tmp_path):
     assert "05 Split the weights <notebooks/05_weight_split>" in text
     minutes = sum(exercise.minutes for exercise in EXERCISES.values())
     assert length(read_walk(ROOT), minutes) in text
-    pictures = tmp_path / "static" / "pictures"
-    assert (
-        "10 of 12 rows do not hold what" in re.search(r'alt="([^"]*)"', text)[1]
-        and f'href="notebooks/{read_walk(ROOT)[-1].name}.html"' in text
-    )
-    wide, upright = (ElementTree.parse(pictures / name).getroot() for name in (front_page.PICTURE, front_page.PORTRAIT))
-    assert int(upright.get("width")) <= 326 < int(wide.get("width"))  # a phone of 360 pixels, without its margins
+    assert 'src="figures/why_transpose.html" title="' in text
+    assert f'href="notebooks/{read_walk(ROOT)[-1].name}.html"' in text
 
 
 def test_pages_read_well_in_the_repository_because_their_tables_are_stored_in_them(tmp_path):
@@ -222,12 +216,6 @@ def test_a_part_comes_between_its_comments_or_in_the_place_of_one():
     assert filled(once, {"a": "| {1} |", "b": "new"}) == once
     with pytest.raises(ValueError, match="The page has no <!-- d -->: put it where the part 'd' shall stand"):
         filled(page, {"d": ""})
-
-
-def test_the_recording_has_a_picture_and_a_link_to_fall_back_on(tmp_path):
-    shown = front_page.hero(tmp_path)
-    for text in (f'src="{front_page.RECORDING}" title="', f'href="{front_page.RECORDING}"', 'loading="lazy"', "<img "):
-        assert text in shown
 
 
 def test_a_proof_that_is_gone_is_missed(monkeypatch):
