@@ -30,7 +30,8 @@ import torch
 from course_lib.device import course_device
 from course_lib.exercises import filled, predict
 from course_lib.inputs import dream_big
-from course_lib.pictures import draw_wrong_view, layout_steps, memory_row
+from course_lib.pictures import layout_steps, memory_row
+from course_lib.pictures.live import paste_your_split, why_transpose
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -38,6 +39,15 @@ device = course_device()
 words, embeddings, x = dream_big(device=device)
 
 # %% [markdown]
+# Why `view`, and then `transpose`? Press *Next* three times, and watch the colours above and the row of memory below. (A
+# notebook that is not trusted shows a picture in the figure's place.)
+
+# %%
+why_transpose()
+
+# %% [markdown]
+# Now do it yourself, one call at a time.
+#
 # ## One tensor for two heads
 #
 # In lesson 03 each head had a projection of its own. If the heads' weight matrices are put one below the other, a
@@ -213,11 +223,11 @@ print("shapes agree:", wrong.shape == by_head.shape)
 
 # %% [markdown]
 # `view` never moves a number. It only divides the row of slots into pieces, and the first half of the slots became head
-# 0: all four numbers of "Dream", "big" and "and". The next picture shows which token and which head each row really
-# holds.
+# 0: all four numbers of "Dream", "big" and "and". The next figure shows which token and which head each row really
+# holds. Its line is yours to change: choose an example, or paste the line of a model that you use.
 
 # %%
-draw_wrong_view(queries, num_heads=num_heads, words=words)
+paste_your_split()
 
 # %% [markdown]
 # Head 1 never sees the first three words, and its first row, which should be its part of "Dream", is the part of "work"
