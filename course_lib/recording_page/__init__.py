@@ -10,6 +10,7 @@ from course_lib.atomic_file import html_path, write_text
 from course_lib.recorder import Recording
 
 from .page import page
+from .sentences import opening_sentences
 from .story import story_of as story_of
 
 __all__ = ["page_of", "save_page"]
@@ -20,6 +21,7 @@ def page_of(
     *,
     words: Sequence[object] | None = None,
     title: str | None = None,
+    opening: Sequence[tuple[str, str]] = (),
     head: str = "",
     foot: str = "",
 ) -> str:
@@ -29,10 +31,12 @@ def page_of(
         recording: a result of `course_lib.recorder.record`.
         words: labels of the tokens; their indices if None.
         title: of the page; the name of the recorded class or function if None.
+        opening: (name of a step, sentence): the page opens with these steps alone, and shows all of them on request.
         head, foot: HTML for the page's head, such as tags for previews, and for its end.
 
     Raises:
         TypeError: recording is not a Recording, words is a single text, or title is not a text.
+        ValueError: opening names what is no step, or no step after the one before it.
     """
     if not isinstance(recording, Recording):
         raise TypeError(
@@ -43,7 +47,9 @@ def page_of(
     if title is not None and not isinstance(title, str):
         raise TypeError(f"title must be a text, got {type(title).__name__}: give the heading of the page.")
     labels = [str(word) for word in words or ()]
-    return page(story_of(recording), title=title or recording.title, words=labels, head=head, foot=foot)
+    story = story_of(recording)
+    whys = opening_sentences(opening, story)
+    return page(story, title=title or recording.title, words=labels, whys=whys, head=head, foot=foot)
 
 
 def save_page(

@@ -11,7 +11,8 @@
   const stepOf = new Map(steps.map((step, number) => [step.t, number]));
   const cellsIn = box => find("tbody td", box);
   const sizeOf = t => tensors[t].shape.reduce((a, b) => a * b, 1);
-  let now = 0, chosen = null;
+  const path = sections.flatMap((section, i) => section.querySelector(".why") ? [i] : []);
+  let now = 0, chosen = null, whole = !path.length;
 
   // --- where numbers come from ---
 
@@ -133,8 +134,9 @@
       box.scrollTop = line.offsetTop - box.offsetTop - box.clientHeight / 3;
     }
     const [first, previous, next, last] = find("button[data-go]", controls);
-    first.disabled = previous.disabled = now === 0;
-    next.disabled = last.disabled = now === steps.length - 1;
+    if (!whole && !path.includes(now)) showAll(true);
+    first.disabled = previous.disabled = STEPS.ArrowLeft() === now;
+    next.disabled = last.disabled = STEPS.ArrowRight() === now;
     controls.querySelector("select").value = now;
     mark();
     history.replaceState(null, "", address());
@@ -320,7 +322,19 @@
     cells.forEach(one => { one.tabIndex = one === to ? 0 : -1; });
     to.focus();
   }
-  const STEPS = {ArrowLeft: () => now - 1, ArrowRight: () => now + 1, Home: () => 0, End: () => steps.length - 1};
+  const walk = () => whole ? [...steps.keys()] : path;
+  const STEPS = {
+    ArrowLeft: () => walk().findLast(i => i < now) ?? now, ArrowRight: () => walk().find(i => i > now) ?? now,
+    Home: () => walk()[0], End: () => walk().at(-1),
+  };
+  // Walks through all steps, or along the path alone.
+  function showAll(all) {
+    whole = all;
+    root.classList.toggle("along", !whole);
+    const select = controls.querySelector("select");
+    select.replaceChildren(...walk().map(i => new Option(`${steps[i].t}: ${tensors[steps[i].t].name}`, i)));
+    controls.querySelector("[data-all]")?.setAttribute("aria-pressed", whole);
+  }
 
   // The first Escape lets the chosen number go and stays where it is; without one it leads from a table to the buttons.
   function letGo(cell) {
@@ -381,9 +395,15 @@
     for (const [text, label, name] of moves) button(text, label, () => go(STEPS[name]())).dataset.go = name;
     const select = document.createElement("select");
     select.setAttribute("aria-label", "Step");
-    steps.forEach((step, i) => select.append(new Option(`${step.t}: ${tensors[step.t].name}`, i)));
     select.addEventListener("change", () => go(+select.value));
     controls.append(select);
+    if (path.length) {
+      button(`All ${steps.length} steps`, `All ${steps.length} steps, or the ${path.length} that matter most`, () => {
+        showAll(!whole);
+        go(whole || path.includes(now) ? now : STEPS.ArrowLeft());
+      }).dataset.all = "";
+    }
+    showAll(whole);
     button("◐", "Dark or light", () => {
       const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
       root.dataset.theme = dark ? "light" : "dark";
@@ -406,7 +426,7 @@
       if (cell) mark(elementOf(cell)); else if (document.querySelector("td.sel")) mark();
     });
     addEventListener("hashchange", () => read(location.hash));
-    if (!read(location.hash)) go(0);
+    if (!read(location.hash)) go(walk()[0]);
   }
   window.recording = {tensors, steps, sources, goals, back, ahead};  // for tests, and for the curious
   try { start(); } finally { root.classList.remove("loading"); }

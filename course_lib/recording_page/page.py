@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -35,9 +35,15 @@ RULE = (
 LOADING = 'document.documentElement.className="js loading"+(self===top?"":" framed")'
 
 
-def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot: str = "") -> str:
-    """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links."""
-    stages = "".join(_stage(stage, words, failed=story.error is not None) for stage in story.stages)
+def page(
+    story: Story, *, title: str, words: Sequence[str], whys: Mapping[int, str], head: str = "", foot: str = ""
+) -> str:
+    """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links.
+
+    It opens with the steps in `whys` alone, each with its sentence.
+    """
+    failed = story.error is not None
+    stages = "".join(_stage(stage, words, whys.get(stage.step.number, ""), failed=failed) for stage in story.stages)
     leaves = "".join(_leaf(tensor, words) for tensor in story.leaves)
     ending = "".join(f"<p>{backticks_to_code(text)}</p>" for text in of_story(story))
     description = f"{title}: {counted(len(story.stages), 'step')} of a recorded run, number by number."
@@ -71,13 +77,14 @@ def _colors() -> str:
     )
 
 
-def _stage(stage: Stage, words: Sequence[str], *, failed: bool) -> str:
+def _stage(stage: Stage, words: Sequence[str], why: str, *, failed: bool) -> str:
     step, result = stage.step, stage.result
     heading = f"Step {step.number}: <code>{escape(result.title)}</code>"
     code = f"<p class=line><code>{escape(step.source or step.code or step.op)}</code></p>"
     return (
         f'<section class=step id="step-{step.number}" data-line="{escape(line_id(step))}">'
         f"<h2>{heading} <span class={step.effect}>{step.effect}</span></h2>{code}"
+        f"{f'<p class=why>{backticks_to_code(why)}</p>' if why else ''}"
         f"<p class=words>{backticks_to_code(of_stage(stage, failed=failed))}</p>"
         f'<div class=before></div><div class=result data-t="{result.key}"><h3><code>{escape(result.title)}</code></h3>'
         f"{tables(result, words)}{_memory(result, f'Memory {result.storage}')}</div></section>"

@@ -45,6 +45,19 @@ def of_stage(stage: Stage, *, failed: bool = False) -> str:
     return " ".join(sentences)
 
 
+def opening_sentences(opening: Sequence[tuple[str, str]], story: Story) -> dict[int, str]:
+    """Find the steps with which a page opens, each after the one before: number of a step -> its sentence."""
+    found: dict[int, str] = {}
+    stages = iter(story.stages)
+    for name, sentence in opening:
+        number = next((stage.step.number for stage in stages if stage.result.title == name), None)
+        if number is None:
+            titles = ", ".join(stage.result.title for stage in story.stages)
+            raise ValueError(f"opening has {name!r}, which is no step, or none after those before it: {titles}.")
+        found[number] = sentence
+    return found
+
+
 def _reads(stage: Stage) -> str:
     """Say what a step reads, and of which tensors it reads only the shape or dtype."""
     names = [name + _written_into(tensor, stage) for name, tensor in zip(stage.names, stage.inputs, strict=True)]

@@ -14,7 +14,7 @@ from course_lib.attention import (
 )
 from course_lib.inputs import dream_big
 from course_lib.recorder import record, snapshots
-from course_lib.recording_page import sources
+from course_lib.recording_page import page_of, sources
 
 from .site import Complaints, violations
 
@@ -257,6 +257,32 @@ def test_by_keyboard_alone(tab, saved):
     assert tab.evaluate("!!document.activeElement.closest('#controls')")
     press("ArrowRight")
     assert here() == "#step-1"
+
+
+def test_a_page_opens_with_few_steps_and_shows_all_steps_on_request(tab, tmp_path):
+    torch.manual_seed(0)
+    recording = record(MultiHeadAttention(3, 4, 2), dream_big()[2])
+    opening = [("queries", "Cut."), ("weights", "Where it looks."), ("weights", "Once more."), ("output", "Joined.")]
+    file = tmp_path / "path.html"
+    file.write_text(page_of(recording, opening=opening), encoding="utf-8")
+    tab.goto(file.as_uri())
+    press, here = tab.keyboard.press, lambda: tab.evaluate("location.hash")
+    assert here() == "#step-1" and tab.locator(".now .why").inner_text() == "Cut."
+    for key, place in (("ArrowRight", 17), ("ArrowRight", 18), ("End", 23), ("ArrowRight", 23), ("ArrowLeft", 18)):
+        press(key)
+        assert here() == f"#step-{place}"
+    assert not tab.locator(".now .words").first.is_visible()
+    everything = tab.get_by_role("button", name="All 25 steps")
+    everything.click()
+    press("ArrowLeft")
+    press("ArrowLeft")
+    assert here() == "#step-16" and everything.get_attribute("aria-pressed") == "true"
+    assert tab.get_by_label("Step", exact=True).locator("option").count() == 25
+    everything.click()  # back to the path, to the nearest step before
+    assert here() == "#step-1" and tab.get_by_label("Step", exact=True).locator("option").count() == 4
+    tab.goto("about:blank")
+    tab.goto(f"{file.as_uri()}#step-9")  # an address off the path
+    assert here() == "#step-9" and everything.get_attribute("aria-pressed") == "true"
 
 
 def test_pointing_shows_a_path_and_a_click_keeps_it(tab, saved):

@@ -95,3 +95,12 @@ def test_a_long_run_is_shown_in_part():
 
     page = page_of(record(count, torch.zeros(2)))
     assert page.count("<section class=step") == 200 and "50 further steps of the run are left out." in page
+
+
+def test_a_page_opens_with_steps_that_there_are_in_their_order():
+    recording = record(lambda x: (x + 1) * 2, torch.zeros(2, 3))
+    first, second = (step.title for step in recording)
+    assert page_of(recording, opening=[(first, "Why `+`."), (second, "Then.")]).count("<p class=why>") == 2
+    said = f"opening has {first!r}, which is no step, or none after those before it: {first}, {second}."
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        page_of(recording, opening=[(second, "Then."), (first, "Too late.")])

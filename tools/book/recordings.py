@@ -26,6 +26,7 @@ from course_lib.recording_page import page_of
 
 from .page_head import address_of, head_of
 from .recorded_code import split_and_wrong_view
+from .recording_openings import OPENINGS
 from .recording_preview import HEIGHT, WIDTH, write_preview, write_thumbnail
 from .site_address import read_site
 from .theme import HEADING, heading_font
@@ -64,7 +65,10 @@ that put the rows they were given back in their places, it says "at most".
 
 @dataclass(frozen=True)
 class Entry:
-    """A recording of the book: its file's name, title, a sentence and a few words about it, its lesson, its code."""
+    """A recording of the book: its file's name, title, a sentence and a few words about it, its lesson, its code.
+
+    The steps with which its page opens, each with a sentence, are `OPENINGS[name]`.
+    """
 
     name: str
     title: str
@@ -140,8 +144,14 @@ def write_recordings(root: Path, html: Path) -> None:
         torch.manual_seed(0)
         with torch.no_grad():
             recording = entry.make()
-        head = tags(entry, site) + opening(recording)
-        page = page_of(recording, words=WORDS, title=entry.title, head=head, foot=links(entry))
+        page = page_of(
+            recording,
+            words=WORDS,
+            title=entry.title,
+            opening=OPENINGS[entry.name],
+            head=tags(entry, site),
+            foot=links(entry),
+        )
         (folder / f"{entry.name}.html").write_text(page, encoding="utf-8")
         write_preview(html / entry.picture, recording, entry.title, entry.about)
         write_thumbnail(html / entry.thumbnail, recording, entry.tag)
@@ -153,12 +163,6 @@ def tags(entry: Entry, site: str) -> str:
     style = f"<style>{heading_font()}:root{{--course-heading:{HEADING}}}</style>"
     canonical = f'<link rel="canonical" href="{address_of(site, page)}">'
     return head_of(site, page, entry.title, entry.about, entry.picture, entry.alt) + style + canonical
-
-
-def opening(recording: Recording) -> str:
-    """Return what opens a page on its first projection, where the code prepares angles before it; else nothing."""
-    first = next((step.number for step in recording if step.op == "linear"), 0)
-    return f'<script>location.hash||history.replaceState(null,"","#step-{first}")</script>' if first else ""
 
 
 def links(entry: Entry) -> str:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from course_lib.recording_page import page_of, story_of
+from tools.book.recording_openings import OPENINGS
 from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
-from tools.book.recordings import INTRO, RECORDINGS, RULES, WORDS, opening, tags, write_list
+from tools.book.recordings import INTRO, RECORDINGS, RULES, WORDS, tags, write_list
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +79,12 @@ def test_the_scrambling_view_ends_in_what_its_rows_really_are(runs):
     assert all(int(first) == int(other) == place % 2 for place, (_, first, _, other, _) in enumerate(rows))
 
 
-def test_a_page_opens_on_the_first_projection(runs):
-    opened = {name: opening(run) for name, run in runs.items()}
-    assert {name for name, script in opened.items() if script} == {"llama", "latent"}
-    assert '"#step-2"' in opened["llama"] and runs["llama"][2].op == "linear"
+@pytest.mark.parametrize("name", OPENINGS)
+def test_a_page_opens_with_at_most_eight_steps_and_says_why(runs, name):
+    html = page_of(runs[name], words=WORDS, opening=OPENINGS[name])
+    whys = re.findall(r"<p class=why>(.*?)</p>", html)
+    assert len(whys) == len(OPENINGS[name]) <= min(8, len(runs[name]))
+    assert [re.sub("</?code>", "`", why) for why in whys] == [sentence for _, sentence in OPENINGS[name]]
 
 
 @pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
