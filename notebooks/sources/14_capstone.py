@@ -34,7 +34,14 @@ from course_lib.device import course_device
 from course_lib.exercises import filled, predict
 from course_lib.pictures import line_plot
 from course_lib.show import show
-from course_lib.stories import facts_kept, joined, sinusoids, stories, words
+from course_lib.stories import (
+    facts_kept,
+    joined,
+    load_storyteller,
+    sinusoids,
+    stories,
+    words,
+)
 
 device = course_device()
 
@@ -202,7 +209,7 @@ predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))
 
 # %%
 texts = [story.text for story in stories(6000, seed=1)]
-print(texts[3])
+print(texts[8])
 
 # %% [markdown]
 # A text of yours goes the same way: with `texts = Path("my_text.txt").read_text(encoding="utf-8").split("\n\n")` (and
@@ -597,7 +604,7 @@ for kind in ("name", "animal", "thing", "colour"):
     print(f"{kind}: kept in {sum(found)} of the {len(found)} stories that have one")
 
 # %%
-print("most names, animals and things are kept:", min(shares.values()) > 0.6)
+print("most names, animals, things and colours are kept:", min(shares.values()) > 0.6)
 
 # %% [markdown]
 # Nothing but attention can do that, because every other part works on each word by itself. All of it was learned from
@@ -619,6 +626,14 @@ except ValueError as error:
 # Rotary positions ([lesson 07](07_order_and_padding.ipynb)) need no such table, and a rolling cache ([lesson
 # 09](09_smaller_caches.ipynb)) doesn't grow with the text.
 #
+# The course carries a model of the same parts that was trained for some minutes more. It has three blocks, and it shares
+# keys and values within two groups of heads:
+
+# %%
+best = load_storyteller("best").to(device)
+print(best.write("Once there was an owl"))
+
+# %% [markdown]
 # ## Your turn
 #
 # 1. Write with `temperature = 0.1`, and then with `temperature = 1.5`. What changes?
@@ -626,6 +641,7 @@ except ValueError as error:
 #    itself. Which part costs the held-out loss most? Guess an order first.
 # 3. Train a model with your multi-head class. Is its loss lower than with shared keys and values?
 # 4. Let the doctor of [lesson 12](12_debugging_attention.ipynb) examine your two classes.
+# 5. Put your multi-query class into a trained storyteller, and save it as a page that you can send to a friend.
 #
 # <details><summary>Answers</summary>
 #
@@ -717,6 +733,16 @@ except ValueError as error:
 #        num_kv_heads=1,
 #        call=lambda module, x: module(x)[0],
 #    )
+#    ```
+#
+# 5. Your class gets the trained weights, whatever its layers are called. If it computed anything else than the form that
+#    the model was trained with, `save_page` would refuse it. On the page every word shows where it looked.
+#
+#    ```python
+#    from course_lib.stories import save_page, with_attention
+#
+#    mine = with_attention(load_storyteller("multi-query"), MultiQueryWithCache)
+#    save_page(mine, "my_storyteller.html")
 #    ```
 #
 # </details>
