@@ -15,9 +15,9 @@ from course_lib.stories import Storyteller, with_attention
 from .plain import PlainAttention
 from .training import Measured, measured, trained
 
-FORM, STEPS, RATES = "grouped-query", 1200, (1.0, 0.5)  # what is trained
+FORM, STEPS, RATES = "grouped-query", 1000, (1.0, 0.5)  # what is trained
 WRITTEN = 40  # stories of each: without a cache they take their time
-ROTARY_FORM, ROTARY_STEPS = "llama", 2500  # only for mistakes that are put into it
+ROTARY_FORM, ROTARY_STEPS = "llama", 2000  # only for mistakes that are put into it
 RIGHT, RIGHT_ROTARY, WITHOUT = "right", "right, with rotary positions", "without attention"
 PLANTED = (  # by operators on the source
     "missing-scale",
