@@ -31,12 +31,13 @@ SECTION = """
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure of the book: its file's name, a sentence about it, its lesson, and what makes it."""
+    """A figure of the book: its file's name, a sentence about it, its lesson, what makes it, and a recorded run."""
 
     name: str
     about: str
     lesson: str
     make: Callable[[], live.Figure]
+    recording: str = ""
 
 
 FIGURES = (
@@ -45,6 +46,7 @@ FIGURES = (
         "Twenty-four numbers, three calls, and one row of memory that never moves.",
         "04_reshape_and_transpose",
         live.why_transpose,
+        "wrong_view",
     ),
     Entry(
         "paste_your_split",
@@ -52,6 +54,21 @@ FIGURES = (
         "browser keeps your line, so that you can send it to somebody.",
         "04_reshape_and_transpose",
         live.paste_your_split,
+        "wrong_view",
+    ),
+    Entry(
+        "drag_the_query",
+        "Drag a query among six keys: the scores, the attention weights and the context answer, and a slider shows "
+        "what another divisor would do.",
+        "01_single_head",
+        live.drag_the_query,
+    ),
+    Entry(
+        "who_may_look",
+        "Paint a mask, see which word looks ahead and which is left with nothing, and read the same table in the other "
+        "convention.",
+        "02_masks_and_dropout",
+        live.who_may_look,
     ),
 )
 
@@ -67,9 +84,13 @@ def write_figures(root: Path, html: Path) -> None:
         head += f'<link rel="canonical" href="{address_of(site, page)}">'
         foot = (
             f'<p><a href="../notebooks/{entry.lesson}.html">Lesson {entry.lesson[:2]}</a> · '
-            '<a href="../figures.html">All figures</a> · '
-            '<a href="../recordings/wrong_view.html">The same as a recorded run, number by number</a></p>'
+            '<a href="../figures.html">All figures</a>'
         )
+        if entry.recording:
+            foot += (
+                f' · <a href="../recordings/{entry.recording}.html">The same as a recorded run, number by number</a>'
+            )
+        foot += "</p>"
         (folder / f"{entry.name}.html").write_text(figure.page(head=head, foot=foot), encoding="utf-8")
 
 
