@@ -269,7 +269,7 @@ def test_the_query_is_dragged_by_pointer_and_moved_by_keys(tab, pages):
     tab.mouse.move(x + 50, y + 250, steps=5)
     assert tab.locator("[role=status]").get_attribute("aria-busy") == "true"  # nothing is said of the way
     tab.mouse.up()
-    tab.mouse.move(x, y)  # it has been let go
+    tab.mouse.move(x + 55, y + 245, steps=2)  # it has been let go
     (where, rows) = tab.evaluate(DRAWN)
     assert where == "1.25, −1.34" and rows[5][0] == "it" and f"“it”, which gets {rows[5][2]} of the weight" in said(tab)
     tab.locator("[role=status][aria-busy=false]").wait_for()
@@ -343,6 +343,7 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
     tab.mouse.down()
     tab.mouse.move(to, y, steps=6)
     tab.mouse.up()
+    tab.mouse.move(to, y + 60)  # it has been let go
     assert said(tab) == (
         "3 of the 15 cells above the diagonal look ahead: “Dream” takes 75% of its mix from words that come after it."
     )
@@ -431,6 +432,27 @@ def test_it_has_the_theme_that_was_chosen_in_the_book(tab, pages):
     tab.reload()
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb{tuple(bytes.fromhex(NIGHT[1:]))}"
     tab.evaluate("localStorage.clear()")
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "by", "now", "after"),
+    [
+        ("drag_the_query", ".handle circle:last-child", (40, 120), "query.map(Math.round)", [1, 1]),
+        ("who_may_look", "[data-query='0'][data-key='1']", (80, 0), "mask[0]", [1, 0, 0, 0, 1, 1]),
+    ],
+)
+def test_a_finger_drags_and_does_not_scroll(browser, pages, name, first, by, now, after):
+    context = browser.new_context(viewport={"width": 320, "height": 640}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(pages[name].as_uri())
+    box, finger = page.locator(first).bounding_box(), context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for kind, part in (("touchStart", 0), *(("touchMove", step / 8) for step in range(1, 9))):
+        touched = [{"x": x + by[0] * part, "y": y + by[1] * part}]
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert page.evaluate(now) == after and page.evaluate("scrollY") == 0
+    context.close()
 
 
 @pytest.mark.parametrize(("motion", "moves"), [("no-preference", True), ("reduce", False)])

@@ -257,6 +257,7 @@ function softmax(scores) {
 
 // Calls `move` with each event of a pointer that has taken hold of an element.
 function drag(element, move) {
+  element.addEventListener("touchstart", event => event.preventDefault());  // or the page scrolls: SVG takes no touch-action
   element.addEventListener("pointerdown", event => {
     if (event.button) return;
     element.setPointerCapture(event.pointerId);
