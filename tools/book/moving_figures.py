@@ -31,13 +31,13 @@ SECTION = """
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure of the book: its file's name, a sentence about it, its lesson, what makes it, and a recorded run."""
+    """A figure of the book: its file's name, a sentence about it, its lesson, what makes it, and a recording of it."""
 
     name: str
     about: str
     lesson: str
     make: Callable[[], live.Figure]
-    recording: str = ""
+    recording: str = "wrong_view"
 
 
 FIGURES = (
@@ -46,7 +46,6 @@ FIGURES = (
         "Twenty-four numbers, three calls, and one row of memory that never moves.",
         "04_reshape_and_transpose",
         live.why_transpose,
-        "wrong_view",
     ),
     Entry(
         "paste_your_split",
@@ -54,7 +53,6 @@ FIGURES = (
         "browser keeps your line, so that you can send it to somebody.",
         "04_reshape_and_transpose",
         live.paste_your_split,
-        "wrong_view",
     ),
     Entry(
         "drag_the_query",
@@ -62,6 +60,7 @@ FIGURES = (
         "what another divisor would do.",
         "01_single_head",
         live.drag_the_query,
+        "one_head",
     ),
     Entry(
         "who_may_look",
@@ -69,6 +68,7 @@ FIGURES = (
         "convention.",
         "02_masks_and_dropout",
         live.who_may_look,
+        "one_head",
     ),
 )
 
@@ -84,13 +84,9 @@ def write_figures(root: Path, html: Path) -> None:
         head += f'<link rel="canonical" href="{address_of(site, page)}">'
         foot = (
             f'<p><a href="../notebooks/{entry.lesson}.html">Lesson {entry.lesson[:2]}</a> · '
-            '<a href="../figures.html">All figures</a>'
+            '<a href="../figures.html">All figures</a> · '
+            f'<a href="../recordings/{entry.recording}.html">The same as a recorded run, number by number</a></p>'
         )
-        if entry.recording:
-            foot += (
-                f' · <a href="../recordings/{entry.recording}.html">The same as a recorded run, number by number</a>'
-            )
-        foot += "</p>"
         (folder / f"{entry.name}.html").write_text(figure.page(head=head, foot=foot), encoding="utf-8")
 
 
