@@ -36,11 +36,12 @@ def drag_the_query() -> Figure:
     query = queries[FIRST]
     context, weights = (table[0, 0, 0] for table in attend(_one_head(query), _one_head(keys), _one_head(values)))
     largest = int(weights.argmax())
-    labels = [f"{word} {weight:.3f}" for word, weight in zip(WORDS, weights.tolist(), strict=True)]
-    name = f"query of '{WORDS[FIRST]}'"
-    compared = draw_vectors({"key": keys, name: query}, words=WORDS, title="Compare: the query among the keys")
+    labels = [f"{word} {weight:.0%}" for word, weight in zip(WORDS, weights.tolist(), strict=True)]
+    compared = draw_vectors(
+        {"key": keys, "query": query}, words=WORDS, title=f'Compare: the query of "{WORDS[FIRST]}" among the keys'
+    )
     weighted = draw_vectors(
-        {"value": values, "context": context}, words=labels, points=True, title="The context among the weighted values"
+        {"value": values, "context": context}, words=labels, points=True, title="Mix: the context among the values"
     )
     caption = CAPTION.format(word=WORDS[FIRST], weight=weights[largest].item(), largest=WORDS[largest])
     data = {
