@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import torch
 
+from course_lib.attention import attend
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
@@ -56,13 +58,25 @@ LINES = {  # what is said of a line
 }
 
 
+STATES = {  # of each figure: what brings it into states to look at
+    "why_transpose": [f"steps.go({step})" for step in range(4)],
+    "paste_your_split": [
+        f"(choose('{goal}'), examples.children[{number}].click())" for goal in (SPLIT, JOIN) for number in (1, 2)
+    ],
+    "drag_the_query": ["ask([0.5, 2.5], 2)", "ask([9, -9], 1)", "ask([-9, 9], 64)", "ask([0, 0], 2)"],
+    "who_may_look": [
+        "show(masks.causal, 'keep')",
+        "show(masks.causal, 'hidden')",
+        "show(masks['nothing hidden'], 'hidden')",
+        "show(masks.padding, 'keep')",
+    ],
+}
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
-    return {
-        make.__name__: make().save(folder / f"{make.__name__}.html")
-        for make in (live.why_transpose, live.paste_your_split)
-    }
+    return {name: getattr(live, name)().save(folder / f"{name}.html") for name in STATES}
 
 
 @pytest.fixture(scope="module")
@@ -214,26 +228,189 @@ def test_shape_strides_and_memory_of_each_call_are_listed(tab, pages):
     assert "a new row, into which the numbers were copied" in tab.locator(".note").nth(1).inner_text()
 
 
+# --- drag the query ---
+
+
+def test_the_context_is_that_of_the_library(tab, pages):
+    """Of random queries and divisors, in and far out of the plane."""
+    data, generator = live.drag_the_query().data, torch.Generator().manual_seed(0)
+    asked = 4 * torch.randn(200, 2, generator=generator, dtype=torch.float64)
+    widths = torch.tensor(data["divisors"])[torch.randint(len(data["divisors"]), (200,), generator=generator)]
+    run = """posed => posed.map(([query, d]) => {
+        const {weights, context} = attend(query, d);
+        return [...weights, ...context];
+    })"""
+    posed = list(zip(asked.tolist(), widths.tolist(), strict=True))
+    found = torch.tensor(opened(tab, pages["drag_the_query"]).evaluate(run, posed), dtype=torch.float64)
+    keys, values = (torch.tensor(data[name], dtype=torch.float64)[None, None] for name in ("keys", "values"))
+    queries = (asked * (2 / widths[:, None]) ** 0.5)[None, None]  # `attend` divides by the root of two
+    context, weights = (table[0, 0] for table in attend(queries, keys, values))
+    torch.testing.assert_close(found, torch.cat([weights, context], dim=1), atol=1e-6, rtol=0)
+
+
+DRAWN = """() => {
+    const rows = [...document.querySelectorAll(".weigh tbody tr")].map(row => row.innerText.split(/\\s+/));
+    return [document.querySelector(".handle").getAttribute("aria-valuetext"), rows];
+}"""
+
+
+def test_the_query_is_dragged_by_pointer_and_moved_by_keys(tab, pages):
+    opened(tab, pages["drag_the_query"])
+    handle = tab.get_by_role("slider", name="Query")
+    (where, rows), box = tab.evaluate(DRAWN), handle.locator("circle").last.bounding_box()
+    assert (
+        where == "0.44, 2.76"
+        and rows[2] == ["and", "1.01", "58%"]
+        and "21° away: it gets 58% of the weight" in said(tab)
+    )
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x + 50, y + 250, steps=5)
+    assert tab.locator("[role=status]").get_attribute("aria-busy") == "true"  # nothing is said of the way
+    tab.mouse.up()
+    tab.mouse.move(x + 55, y + 245, steps=2)  # it has been let go
+    (where, rows) = tab.evaluate(DRAWN)
+    assert where == "1.25, −1.34" and rows[5][0] == "it" and f"“it”, which gets {rows[5][2]} of the weight" in said(tab)
+    tab.locator("[role=status][aria-busy=false]").wait_for()
+    handle.focus()
+    for key in ("ArrowLeft", "ArrowUp", "Shift+ArrowRight"):
+        tab.keyboard.press(key)
+    assert tab.evaluate(DRAWN)[0] == "1.65, −1.24"
+    for _ in range(3):
+        tab.keyboard.press("Shift+ArrowRight")
+    assert tab.evaluate(DRAWN)[0] == "2.20, −1.24"  # the edge
+    tab.wait_for_url(lambda url: "2.2%2C-1.24" in url)
+    tab.get_by_role("button", name="Dream").click()
+    assert tab.evaluate(DRAWN)[0] == "0.30, 1.83" and tab.locator("[aria-pressed=true]").inner_text() == "Dream"
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    {
+        "0.44,2.76/1": "Undivided, the scores lie further apart, and “and” gets 72% of the weight",
+        "0.44,2.76/64": "Divided by √64, the scores lie closer together, and “and” gets 22% of the weight",
+        "-1.2,-0.8/64": "no word gets more than 18% of the weight: √64 is meant for 64 numbers per vector",
+        "0,0/2": "So short a query can't choose: no word gets more than 17% of the weight",
+        "-1.2,-0.3/2": "The key of “work” is nearest in direction, but that of “Dream” is longer",
+        "2.2,-1.6/1": "“it” gets 8",
+        "nonsense": "The key of “and” comes nearest to the query",
+    }.items(),
+)
+def test_what_is_said_of_a_query(tab, pages, query, sentence):
+    assert sentence in said(opened(tab, pages["drag_the_query"], f"#{query}"))
+
+
+def test_the_slider_names_its_divisor(tab, pages):
+    opened(tab, pages["drag_the_query"])
+    slider = tab.get_by_role("slider", name="Divide the scores by")
+    slider.focus()
+    tab.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "√4 = 2" and said(tab).startswith("Divided by √4, ")
+    tab.keyboard.press("Home")
+    assert slider.get_attribute("aria-valuetext") == "√1 = 1, undivided"
+
+
+# --- who may look at whom ---
+
+
+def test_weights_under_a_mask_are_those_of_the_library(tab, pages):
+    """Of random masks in both conventions, with rows that are left with nothing."""
+    scores, generator = torch.tensor(live.who_may_look().data["scores"]), torch.Generator().manual_seed(0)
+    masks = torch.rand(200, 6, 6, generator=generator) < torch.rand(200, 1, 1, generator=generator)
+    run = """masks => masks.map((mask, i) => {
+        show(mask, i % 2 ? "hidden" : "keep");
+        return attend().map(row => row.map(weight => Number.isNaN(weight) ? -1 : weight));
+    })"""
+    found = torch.tensor(opened(tab, pages["who_may_look"]).evaluate(run, masks.int().tolist()), dtype=torch.float64)
+    keep = masks.clone()
+    keep[1::2] = ~masks[1::2]
+    weights = scores.double().masked_fill(~keep, -torch.inf).softmax(dim=-1)
+    empty = ~keep.any(dim=-1)
+    assert torch.equal(weights.isnan().any(dim=-1), empty) and 50 < empty.sum() < 1000
+    torch.testing.assert_close(found, weights.nan_to_num(-1.0), atol=1e-6, rtol=0)
+
+
+def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
+    opened(tab, pages["who_may_look"])
+    tab.get_by_role("button", name="causal", exact=True).click()
+    first, last = (tab.locator(f"[data-query='0'][data-key='{key}']") for key in (1, 3))
+    (x, y), (to, _) = (
+        (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        for box in (first.bounding_box(), last.bounding_box())
+    )
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(to, y, steps=6)
+    tab.mouse.up()
+    tab.mouse.move(to, y + 60)  # it has been let go
+    assert said(tab) == (
+        "3 of the 15 cells above the diagonal look ahead: “Dream” takes 75% of its mix from words that come after it."
+    )
+    assert tab.locator(".ahead").count() == 3 and first.get_attribute("aria-label").endswith(", looks ahead")
+    tab.keyboard.press("Space")  # where the pointer was pressed
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("Space")
+    tab.keyboard.press("ArrowLeft")
+    tab.keyboard.press("ArrowLeft")
+    tab.keyboard.press("ArrowLeft")  # there is nothing further left
+    assert tab.locator(":focus").get_attribute("aria-label") == "Dream at Dream: True, weight 0.66"
+    assert "1 of the 15 cells above the diagonal looks ahead: “Dream” takes 34% of its mix from a word" in said(tab)
+    tab.wait_for_url(lambda url: "100100-110000-111000" in url)
+    assert tab.locator(".mask [tabindex='0']").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("preset", "reader", "sentence"),
+    [
+        ("causal", "keep", "No word looks ahead: each sees itself and all words before it"),
+        (
+            "causal",
+            "hidden",
+            "Read as “True = hidden”, “it” may look at nobody, so softmax makes nan of that row",
+        ),
+        (
+            "nothing hidden",
+            "hidden",
+            "nobody may look at anybody: every score is −∞, and softmax makes nan of all",
+        ),
+        ("padding", "keep", "Nobody looks at “for” or “it”, and 6 of the 15 cells above the diagonal look ahead"),
+        ("window of 3", "keep", "some earlier ones are hidden, too: “it” looks only at “work”, “for” and itself."),
+        (
+            "causal, padding on the left",
+            "keep",
+            "“Dream” and “big” may look at nobody, so softmax makes nan",
+        ),
+    ],
+)
+def test_what_is_said_of_a_mask(tab, pages, preset, reader, sentence):
+    opened(tab, pages["who_may_look"])
+    tab.get_by_role("button", name=preset, exact=True).click()
+    tab.get_by_role("button", name={"keep": "True = may look", "hidden": "True = hidden"}[reader]).click()
+    assert sentence in said(tab)
+    tab.get_by_role("button", name="invert").click()
+    tab.get_by_role("button", name={"keep": "True = hidden", "hidden": "True = may look"}[reader]).click()
+    assert sentence.split("hidden”, ")[-1][1:] in said(tab)  # the opposite table, read the opposite way
+
+
 # --- for everybody ---
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [900, 320])
-@pytest.mark.parametrize("name", ["why_transpose", "paste_your_split"])
+@pytest.mark.parametrize("name", STATES)
 def test_a_page_can_be_read_and_reached(browser, pages, name, width, theme):
     context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 640}, reduced_motion="reduce")
     page, complaints = context.new_page(), Complaints(pages[name].as_uri())
     complaints.watch(page)
     page.goto(pages[name].as_uri())
-    for state in range(4):
-        if name == "why_transpose":
-            page.locator(".names button").nth(state).click()
-        else:
-            page.locator(f"[data-goal={JOIN if state > 1 else SPLIT}]").click()
-            page.locator(".examples button").nth(1 + state % 2).click()
+    for state in STATES[name]:
+        page.evaluate(state)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert violations(page) == []
-        cells = page.evaluate("[...document.querySelectorAll('.cell')].map(it => it.getBoundingClientRect().right)")
+        cells = page.evaluate(
+            "[...figure.querySelectorAll('.cell, td, text')].map(it => it.getBoundingClientRect().right)"
+        )
         assert max(cells) <= width
     assert not page.locator(".still").is_visible() and complaints.found == []
     context.close()
@@ -257,6 +434,27 @@ def test_it_has_the_theme_that_was_chosen_in_the_book(tab, pages):
     tab.evaluate("localStorage.clear()")
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "by", "now", "after"),
+    [
+        ("drag_the_query", ".handle circle:last-child", (40, 120), "query.map(Math.round)", [1, 1]),
+        ("who_may_look", "[data-query='0'][data-key='1']", (80, 0), "mask[0]", [1, 0, 0, 0, 1, 1]),
+    ],
+)
+def test_a_finger_drags_and_does_not_scroll(browser, pages, name, first, by, now, after):
+    context = browser.new_context(viewport={"width": 320, "height": 640}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(pages[name].as_uri())
+    box, finger = page.locator(first).bounding_box(), context.new_cdp_session(page)
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for kind, part in (("touchStart", 0), *(("touchMove", step / 8) for step in range(1, 9))):
+        touched = [{"x": x + by[0] * part, "y": y + by[1] * part}]
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": touched})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert page.evaluate(now) == after and page.evaluate("scrollY") == 0
+    context.close()
+
+
 @pytest.mark.parametrize(("motion", "moves"), [("no-preference", True), ("reduce", False)])
 def test_cells_move_only_where_the_reader_wants_it(browser, pages, motion, moves):
     context = browser.new_context(reduced_motion=motion)
@@ -272,20 +470,15 @@ def test_cells_move_only_where_the_reader_wants_it(browser, pages, motion, moves
     context.close()
 
 
-@pytest.mark.parametrize(
-    ("name", "act"),
-    [
-        ("why_transpose", "steps.go(i % 4)"),
-        ("paste_your_split", "(field.value = i % 2 ? 'x.view(1, 2, 6, 2)' : 'x.mT', run())"),
-    ],
-)
-def test_a_step_takes_little_time(tab, pages, name, act):
+@pytest.mark.parametrize("name", STATES)
+def test_a_step_takes_little_time(tab, pages, name):
+    acts = ", ".join(f"() => {act}" for act in STATES[name])
     took = opened(tab, pages[name]).evaluate(f"""async () => {{
-        const took = [];
+        const took = [], acts = [{acts}];
         for (let i = 0; i < 60; i++) {{
             await new Promise(requestAnimationFrame);
             const start = performance.now();
-            {act};
+            acts[i % 4]();
             took.push(performance.now() - start);
         }}
         return took;

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
+from course_lib.attention import causal_keep, window_keep
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.live.figure import read
@@ -18,20 +19,31 @@ from course_lib.pictures.live.figure import read
 from .picture_checks import check_picture
 
 WORDS = dream_big().words
-MAKERS = [live.why_transpose, live.paste_your_split]
+SAYS = {  # a phrase of each figure's words
+    live.why_transpose: "10 of 12 rows do not hold what their label says",
+    live.paste_your_split: "10 of 12 rows do not hold what their label says",
+    live.drag_the_query: 'gives 58% of its attention weight to "and"',
+    live.who_may_look: "gives 100% of its weight to hidden tokens; 1 of 6 rows is nan",
+}
+MAKERS = [*SAYS]
 CORE = ("core.css", "core.js", "strided.js")
 SCRIPT, SHARED = 20_000, 60_000  # bytes at most: of a figure's own scripts, of the core and the data
 HASHES = """
 import hashlib
 from course_lib.pictures import live
-for make in (live.why_transpose, live.paste_your_split):
-    print(hashlib.sha256(make()._repr_html_().encode()).hexdigest())
+for name in {names}:
+    print(hashlib.sha256(getattr(live, name)()._repr_html_().encode()).hexdigest())
 """
 
 
 @pytest.fixture(scope="module", params=MAKERS, ids=lambda make: make.__name__)
-def figure(request):
-    return request.param()
+def make(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def figure(make):
+    return make()
 
 
 class Texts(HTMLParser):
@@ -56,9 +68,9 @@ class Texts(HTMLParser):
         self.text += "" if self.within else data
 
 
-def test_its_words_are_those_of_its_picture(figure):
+def test_its_words_are_those_of_its_picture(make, figure):
     assert repr(figure) == f"{figure.title}\n{figure.picture!r}"
-    assert "10 of 12 rows do not hold what their label says" in " ".join(repr(figure).split())
+    assert SAYS[make] in " ".join(repr(figure).split())
     check_picture(figure.picture, largest=30_000)
 
 
@@ -88,7 +100,8 @@ def test_a_page_may_ask_for_nothing(figure):
 def test_it_is_the_same_from_run_to_run():
     here = [hashlib.sha256(make()._repr_html_().encode()).hexdigest() for make in MAKERS]
     env = {**os.environ, "PYTHONHASHSEED": "7"}
-    there = subprocess.run([sys.executable, "-c", HASHES], env=env, capture_output=True, text=True, check=True)
+    script = HASHES.format(names=[make.__name__ for make in MAKERS])
+    there = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     assert there.stdout.split() == here
 
 
@@ -153,3 +166,25 @@ def test_the_mistakes_of_the_editor_are_those_of_the_catalogue():
     ]
     assert goals["split"]["mistakes"][0]["elements"] == list(range(24))
     assert goals["join"]["wanted"]["elements"] == list(range(24)) and goals["join"]["shape"] == [1, 2, 6, 2]
+
+
+def test_the_head_is_that_of_the_lessons():
+    """Lesson 01 prints these numbers of "work", and lesson 02 these scores of "it"."""
+    data = live.drag_the_query().data
+    assert data["words"][data["first"]] == "work" and [round(each, 2) for each in data["queries"][3]] == [0.44, 2.76]
+    assert [round(each, 2) for each in live.who_may_look().data["scores"][5]] == [
+        -1.09,
+        -1.59,
+        0.63,
+        -1.59,
+        -1.14,
+        -0.26,
+    ]
+
+
+def test_the_masks_to_begin_with_are_those_of_the_library():
+    masks = {name: torch.tensor(rows).bool() for name, rows in live.who_may_look().data["masks"].items()}
+    assert torch.equal(masks["causal"], causal_keep(6)) and masks["nothing hidden"].all()
+    assert torch.equal(masks["window of 3"], window_keep(6, 6, 3))
+    assert masks["padding"][:, :4].all() and not masks["padding"][:, 4:].any()
+    assert masks["causal, padding on the left"].sum(dim=1).tolist() == [0, 0, 1, 2, 3, 4]

@@ -1,7 +1,9 @@
 """Figures that move, each with a picture and its words for where no script runs."""
 
+from .drag_the_query import drag_the_query
 from .figure import Figure
 from .paste_your_split import paste_your_split
+from .who_may_look import who_may_look
 from .why_transpose import why_transpose
 
-__all__ = ["Figure", "paste_your_split", "why_transpose"]
+__all__ = ["Figure", "drag_the_query", "paste_your_split", "who_may_look", "why_transpose"]

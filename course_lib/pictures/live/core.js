@@ -246,3 +246,30 @@ function begin(...parts) {
   addEventListener("message", tell);  // it is asked once: a frame that nobody sees yet observes no sizes
   new ResizeObserver(tell).observe(document.documentElement);
 }
+
+const dot = (a, b) => a.reduce((sum, number, i) => sum + number * b[i], 0);
+
+// As PyTorch's softmax of one row: where all scores are -Infinity it is nan.
+function softmax(scores) {
+  const largest = Math.max(...scores), powers = scores.map(score => Math.exp(score - largest)), sum = powers.reduce((a, b) => a + b);
+  return powers.map(power => power / sum);
+}
+
+// Calls `move` with each event of a pointer that has taken hold of an element.
+function drag(element, move) {
+  element.addEventListener("touchstart", event => event.preventDefault());  // or the page scrolls: SVG takes no touch-action
+  element.addEventListener("pointerdown", event => {
+    if (event.button) return;
+    element.setPointerCapture(event.pointerId);
+    const end = () => element.removeEventListener("pointermove", move);
+    element.addEventListener("pointermove", move);
+    for (const name of ["pointerup", "pointercancel"]) element.addEventListener(name, end, {once: true});
+  });
+}
+
+// A sentence that changes with each pixel of a drag is said once it rests.
+function whenAtRest({now}) {
+  now.setAttribute("aria-busy", true);
+  clearTimeout(now.resting);
+  now.resting = setTimeout(() => now.setAttribute("aria-busy", false), 500);
+}

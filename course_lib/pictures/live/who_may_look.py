@@ -1,0 +1,60 @@
+"""Who may look at whom: a mask that a reader paints, the weights under it, and what leaks or is left empty."""
+
+from __future__ import annotations
+
+from course_lib.attention import causal_keep, padding_keep, window_keep
+from course_lib.inputs import dream_big
+from course_lib.pictures.dark import luminance
+from course_lib.pictures.weights.masks import mask_conventions
+from course_lib.pictures.weights.pattern import WEIGHTS
+from course_lib.pictures.weights.pattern_drawing import BLACK_WINS
+
+from .figure import Figure
+from .toy_head import toy_projections
+
+WORDS = dream_big().words
+REAL, WINDOW = 4, 3  # words that are no padding; words within a window
+SHADES = 20  # of the colour scale, from a weight of 0 to 1
+TITLE = "Who may look at whom?"
+
+
+def who_may_look() -> Figure:
+    """Return the figure in which a reader paints a mask, and both conventions of a bool mask read the same table.
+
+    The scores are those of the head of lessons 01 and 02. Words that look ahead are marked, and so are rows that are
+    left with nothing.
+
+    Example:
+        >>> who_may_look().save("who_may_look.html")
+        PosixPath('who_may_look.html')
+    """
+    queries, keys, _ = toy_projections()
+    scores = queries @ keys.T / keys.shape[-1] ** 0.5
+    count = len(WORDS)
+    causal = causal_keep(count)
+    masks = {
+        "nothing hidden": causal | True,
+        "causal": causal,
+        f"window of {WINDOW}": window_keep(count, count, WINDOW),
+        "padding": padding_keep([REAL], count)[0, 0].expand(count, count),
+        "causal, padding on the left": causal & padding_keep([REAL], count, side="left")[0, 0],
+    }
+    data = {
+        "words": WORDS,
+        "scores": scores.tolist(),
+        "masks": {name: keep.int().tolist() for name, keep in masks.items()},
+        "first": "nothing hidden",
+        "colors": weight_colors(),
+    }
+    picture = mask_conventions(causal, words=WORDS, title="The causal mask, in both conventions")
+    return Figure(TITLE, ("who_may_look.js",), data, picture)
+
+
+def weight_colors() -> list[tuple[str, str]]:
+    """Return the heatmaps' colours for weights from 0 to 1, each with the colour of a text that is readable on it."""
+    import matplotlib as mpl  # takes half a second
+    from matplotlib.colors import to_hex
+
+    scale = mpl.colormaps[WEIGHTS.colors]
+    colors = [to_hex(scale(i / SHADES)) for i in range(SHADES + 1)]
+    return [(color, "#000" if luminance(color) > BLACK_WINS else "#fff") for color in colors]
