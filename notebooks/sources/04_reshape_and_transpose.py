@@ -39,8 +39,8 @@ device = course_device()
 words, embeddings, x = dream_big(device=device)
 
 # %% [markdown]
-# Why `view`, and then `transpose`? Press *Next* three times, and watch the colours above and the row of memory below. (A
-# notebook that is not trusted shows a picture in the figure's place.)
+# Why `view`, and then `transpose`? Press *Next* three times, and watch the colours above and the row of memory below.
+# (A notebook that is not trusted shows a picture in the figure's place.)
 
 # %%
 why_transpose()

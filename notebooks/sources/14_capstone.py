@@ -4,8 +4,8 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/14_capstone.ipynb)
 #
 # You will write multi-head attention, and then multi-query attention with a cache, from empty cells and without looking
-# anything up. Then you build a tiny GPT around the second of them, train it on little stories for half a minute, and let
-# it tell stories of its own.
+# anything up. Then you build a tiny GPT around the second of them, train it on little stories for less than a minute, and
+# let it tell stories of its own.
 #
 # **You need** lessons [02](02_masks_and_dropout.ipynb), [05](05_weight_split.ipynb), [06](06_multi_query.ipynb),
 # [07](07_order_and_padding.ipynb) and [10](10_what_heads_learn.ipynb). **It takes** about 45 minutes.
@@ -626,8 +626,8 @@ except ValueError as error:
 # Rotary positions ([lesson 07](07_order_and_padding.ipynb)) need no such table, and a rolling cache ([lesson
 # 09](09_smaller_caches.ipynb)) doesn't grow with the text.
 #
-# The course carries a model of the same parts that was trained for some minutes more. It has three blocks, and it shares
-# keys and values within two groups of heads:
+# The course carries a model of the same parts that was trained for some minutes more. It has three blocks, and two heads
+# of keys and values in each:
 
 # %%
 best = load_storyteller("best").to(device)
@@ -735,8 +735,8 @@ print(best.write("Once there was an owl"))
 #    )
 #    ```
 #
-# 5. Your class gets the trained weights, whatever its layers are called. If it computed anything else than the form that
-#    the model was trained with, `save_page` would refuse it. On the page every word shows where it looked.
+# 5. Your class gets the trained weights, whatever its layers are called. If it computed anything else than the form with
+#    which the model was trained, `save_page` would refuse it. On the page every word shows where it looked.
 #
 #    ```python
 #    from course_lib.stories import save_page, with_attention
