@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import torch
 
+from course_lib.attention import BlockPool, KVCache, PagedKVCache, RollingKVCache
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
@@ -26,6 +28,17 @@ PLACES = """selector => [...document.querySelectorAll(selector)].map(cell => {
     return [+cell.dataset.element, Math.round(x), Math.round(y + scrollY)];
 })"""
 SPLIT, JOIN = "split", "join"
+STATES = {  # some of each figure, as the reader reaches them
+    "why_transpose": [f".names button:nth-child({state})" for state in (1, 2, 3, 4)],
+    "paste_your_split": [
+        f"[data-goal={goal}], .examples button:nth-child({example})"
+        for goal, example in ((SPLIT, 2), (SPLIT, 3), (JOIN, 2), (JOIN, 3))
+    ],
+    "decode": [
+        f".goals button:nth-of-type({cache}), .names button:nth-child({token})"
+        for cache, token in ((1, 12), (2, 5), (3, 7), (4, 9))
+    ],
+}
 LINES = {  # what is said of a line
     (SPLIT, "x.view(1, 6, 2, 2).transpose(1, 2)"): "✓ Right: each head has a table of its own, and all 12 rows",
     (
@@ -59,10 +72,8 @@ LINES = {  # what is said of a line
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
-    return {
-        make.__name__: make().save(folder / f"{make.__name__}.html")
-        for make in (live.why_transpose, live.paste_your_split)
-    }
+    names = [name for name in live.__all__ if name != "Figure"]
+    return {name: getattr(live, name)().save(folder / f"{name}.html") for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -214,27 +225,102 @@ def test_shape_strides_and_memory_of_each_call_are_listed(tab, pages):
     assert "a new row, into which the numbers were copied" in tab.locator(".note").nth(1).inner_text()
 
 
+# --- decode ---
+
+SLOTS = """[...document.querySelectorAll(".slots li")].map(slot => {
+    return `${slot.querySelector("small").textContent} ${slot.querySelector("b").textContent}`.trim();
+})"""
+
+
+def memory_of(keys):
+    """What a cache that got 1, 2, 3 ... as keys has in its slots: 0 where it has nothing."""
+    return keys[..., 0].flatten().int().tolist()
+
+
+def appended(cache, number):
+    new = torch.full((1, 1, 1, 4), float(number), dtype=torch.float16)
+    cache.append(new, new)
+
+
+@pytest.fixture(scope="module")
+def caches():
+    """Name -> what lies in each slot after each token, as the caches of the library hold it; -1: of another text."""
+    sizes = {"head_dim": 4, "dtype": torch.float16}
+    kinds = {
+        "Keep all": KVCache(1, 1, 12, **sizes),
+        "Window of 4": RollingKVCache(1, 1, 4, **sizes),
+        "Window of 3, and a sink": RollingKVCache(1, 1, 3, **sizes, num_sinks=1),
+    }
+    found = {name: [] for name in (*kinds, "Pages")}
+    pool = BlockPool(4, 4, 1, **sizes)
+    ours, other = PagedKVCache(pool), PagedKVCache(pool)
+    for number in range(1, 13):
+        for name, cache in kinds.items():
+            appended(cache, number)
+            found[name].append((memory_of(cache._keys), [], cache.nbytes))
+        if number == 9:
+            other.free()
+        appended(ours, number)
+        if number < 9:
+            appended(other, -1)
+        memory = memory_of(pool.keys)
+        if number >= 9:  # what the other text has left there is nobody's
+            memory = [max(0, number) for number in memory]
+        found["Pages"].append((memory, list(ours.block_table), len(ours.block_table) * 4 * 16))
+    return found
+
+
+@pytest.mark.parametrize("name", ["Keep all", "Window of 4", "Window of 3, and a sink", "Pages"])
+def test_the_slots_hold_what_the_caches_of_the_library_hold(tab, pages, caches, name):
+    words = live.decode().data["words"]
+    opened(tab, pages["decode"], f"#{name}:0")
+    for now, (memory, table, reserved) in enumerate(caches[name]):
+        names = [f"token {position} {word}" for position, word in enumerate(words)]
+        names[now] = f"new {words[now]}"
+        assert tab.evaluate(SLOTS) == [{0: "", -1: "other"}.get(number, names[number - 1]) for number in memory]
+        facts = tab.locator(".facts").inner_text()
+        held = sum(number > 0 for number in memory)
+        assert f"{16 * held} of {reserved} reserved bytes" in facts
+        assert f"{held} key{'s' * (held > 1)} and {held} value" in facts
+        if table:
+            assert f"{', '.join(map(str, table))}: token {now} is in block {table[-1]}, slot {now % 4}" in facts
+        gone = tab.locator("[data-state=forgotten]").all_inner_texts()
+        assert gone == [words[position] for position in range(now + 1) if position + 1 not in memory]
+        tab.keyboard.press("ArrowRight")
+
+
+def test_a_token_is_reached_by_slider_key_and_button(tab, pages):
+    opened(tab, pages["decode"], "#Window of 4:3")
+    slider, new = tab.get_by_role("slider"), tab.locator(".new")
+    assert slider.get_attribute("aria-valuetext") == "3, “work”" and "work" in new.inner_text()
+    slider.press("ArrowRight")
+    assert "for" in new.inner_text() and said(tab).startswith("“for” takes the slot of “Dream”")
+    assert tab.get_by_role("button", name="Dream, forgotten").count() == 1
+    tab.get_by_role("button", name="Next").click()
+    assert "it" in new.inner_text() and slider.input_value() == "5"
+    tab.locator(".goals button", has_text="sink").click()
+    assert "“it” takes the slot of “and”; “Dream” stays" in said(tab)
+    tab.wait_for_url("**#Window*sink%3A5")
+
+
 # --- for everybody ---
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [900, 320])
-@pytest.mark.parametrize("name", ["why_transpose", "paste_your_split"])
+@pytest.mark.parametrize("name", STATES)
 def test_a_page_can_be_read_and_reached(browser, pages, name, width, theme):
     context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 640}, reduced_motion="reduce")
     page, complaints = context.new_page(), Complaints(pages[name].as_uri())
     complaints.watch(page)
     page.goto(pages[name].as_uri())
-    for state in range(4):
-        if name == "why_transpose":
-            page.locator(".names button").nth(state).click()
-        else:
-            page.locator(f"[data-goal={JOIN if state > 1 else SPLIT}]").click()
-            page.locator(".examples button").nth(1 + state % 2).click()
+    for state in STATES[name]:
+        for button in state.split(", "):
+            page.locator(button).click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert violations(page) == []
-        cells = page.evaluate("[...document.querySelectorAll('.cell')].map(it => it.getBoundingClientRect().right)")
-        assert max(cells) <= width
+        rights = page.evaluate("[...figure.querySelectorAll('*')].map(it => it.getBoundingClientRect().right)")
+        assert max(rights) <= width
     assert not page.locator(".still").is_visible() and complaints.found == []
     context.close()
 
@@ -276,6 +362,7 @@ def test_cells_move_only_where_the_reader_wants_it(browser, pages, motion, moves
     ("name", "act"),
     [
         ("why_transpose", "steps.go(i % 4)"),
+        ("decode", "(choice.buttons[i % 4].click(), steps.go(i % 12))"),
         ("paste_your_split", "(field.value = i % 2 ? 'x.view(1, 2, 6, 2)' : 'x.mT', run())"),
     ],
 )

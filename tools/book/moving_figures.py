@@ -31,12 +31,13 @@ SECTION = """
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure of the book: its file's name, a sentence about it, its lesson, and what makes it."""
+    """A figure of the book: its file's name, a sentence about it, its lesson, what makes it, and a recording of it."""
 
     name: str
     about: str
     lesson: str
     make: Callable[[], live.Figure]
+    recording: str = "wrong_view"
 
 
 FIGURES = (
@@ -53,6 +54,13 @@ FIGURES = (
         "04_reshape_and_transpose",
         live.paste_your_split,
     ),
+    Entry(
+        "decode",
+        "A text, token by token, in a cache that keeps all, forgets, keeps a sink, or is cut into pages.",
+        "08_llama",
+        live.decode,
+        "decoding_step",
+    ),
 )
 
 
@@ -68,7 +76,7 @@ def write_figures(root: Path, html: Path) -> None:
         foot = (
             f'<p><a href="../notebooks/{entry.lesson}.html">Lesson {entry.lesson[:2]}</a> · '
             '<a href="../figures.html">All figures</a> · '
-            '<a href="../recordings/wrong_view.html">The same as a recorded run, number by number</a></p>'
+            f'<a href="../recordings/{entry.recording}.html">The same as a recorded run, number by number</a></p>'
         )
         (folder / f"{entry.name}.html").write_text(figure.page(head=head, foot=foot), encoding="utf-8")
 

@@ -1,7 +1,8 @@
 """Figures that move, each with a picture and its words for where no script runs."""
 
+from .decode import decode
 from .figure import Figure
 from .paste_your_split import paste_your_split
 from .why_transpose import why_transpose
 
-__all__ = ["Figure", "paste_your_split", "why_transpose"]
+__all__ = ["Figure", "decode", "paste_your_split", "why_transpose"]
