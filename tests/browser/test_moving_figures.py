@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from course_lib.attention import BlockPool, KVCache, PagedKVCache, RollingKVCache
+from course_lib.attention import BlockPool, KVCache, PagedKVCache, RollingKVCache, apply_rotary, rotary_table
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
@@ -37,6 +37,10 @@ STATES = {  # some of each figure, as the reader reaches them
     "decode": [
         f".goals button:nth-of-type({cache}), .names button:nth-child({token})"
         for cache, token in ((1, 12), (2, 5), (3, 7), (4, 9))
+    ],
+    "turn": [
+        f"fieldset:nth-of-type(1) button:nth-of-type({base}), fieldset:nth-of-type(2) button:nth-of-type({length})"
+        for base, length in ((1, 1), (2, 2), (3, 3), (1, 3))
     ],
 }
 LINES = {  # what is said of a line
@@ -303,6 +307,50 @@ def test_a_token_is_reached_by_slider_key_and_button(tab, pages):
     tab.wait_for_url("**#Window*sink%3A5")
 
 
+# --- turn ---
+
+ROTATED = """states => JSON.stringify(JSON.parse(states).map(({query, key, at: [m, n], base}) => {
+    const [turned, other] = [rotated(query, m, base), rotated(key, n, base)];
+    return [turned, other, sum(parts(turned, other))];
+}))"""
+
+
+@pytest.mark.parametrize("most", [16, 4096])
+def test_vectors_turn_as_in_the_library(tab, pages, most):
+    generator, states, expected = torch.Generator().manual_seed(most), [], []
+    for base in 10 ** (2 + 4 * torch.rand(500, generator=generator)):
+        vectors = torch.randn(2, 8, generator=generator, dtype=torch.float64) / 2
+        at = torch.randint(most, (2,), generator=generator).tolist()
+        cos, sin = rotary_table(max(at) + 1, 8, rope_theta=float(base))
+        turned = apply_rotary(vectors[None, None], cos[at], sin[at])[0, 0]
+        expected.append([*turned.tolist(), float(turned[0] @ turned[1])])
+        query, key = vectors.tolist()
+        states.append({"query": query, "key": key, "at": at, "base": float(base)})
+    found = json.loads(opened(tab, pages["turn"]).evaluate(ROTATED, json.dumps(states)))
+    rounding = 1e-6 if most == 16 else most * 2**-23  # angles are float32 in the table
+    for one, other in zip(found, expected, strict=True):
+        for ours, theirs in zip(one, other, strict=True):
+            torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), atol=rounding, rtol=0)
+
+
+def test_the_score_stays_where_both_move_and_changes_where_one_does(tab, pages):
+    opened(tab, pages["turn"], "#9,5,100,16")
+    score, dial = tab.locator(".scored b"), tab.locator(".dials svg").first
+    (query, key, both), before, drawn = tab.get_by_role("slider").all(), score.inner_text(), dial.inner_html()
+    for _ in range(3):
+        both.press("ArrowRight")
+        assert score.inner_text() == before and "so does the score" in said(tab)
+    assert dial.inner_html() != drawn and (query.input_value(), key.input_value()) == ("12", "8")
+    query.press("ArrowRight")
+    assert score.inner_text() != before and "Moved apart" in said(tab)
+    query.press("Home")  # takes the key along, which no query before it reads
+    assert key.get_attribute("aria-valuetext") == "position 0" and "At the same position" in said(tab)
+    tab.get_by_role("button", name="500,000").click()
+    tab.get_by_role("button", name="4,096 tokens").click()
+    assert "1 of 4 pairs" not in said(tab) and "2 of 4 pairs come round" in said(tab)
+    tab.wait_for_url("**#0%2C0%2C500000%2C4096")
+
+
 # --- for everybody ---
 
 
@@ -363,6 +411,7 @@ def test_cells_move_only_where_the_reader_wants_it(browser, pages, motion, moves
     [
         ("why_transpose", "steps.go(i % 4)"),
         ("decode", "(choice.buttons[i % 4].click(), steps.go(i % 12))"),
+        ("turn", "(set({base: bases[i % 3], length: data.lengths[i % 2 + 1]}), move(i, i % 4, 'apart'))"),
         ("paste_your_split", "(field.value = i % 2 ? 'x.view(1, 2, 6, 2)' : 'x.mT', run())"),
     ],
 )

@@ -61,6 +61,13 @@ FIGURES = (
         live.decode,
         "decoding_step",
     ),
+    Entry(
+        "turn",
+        "A query and a key at positions of your choice: four dials, and the score that stays when both move.",
+        "07_order_and_padding",
+        live.turn,
+        "llama",
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 from .decode import decode
 from .figure import Figure
 from .paste_your_split import paste_your_split
+from .turn import turn
 from .why_transpose import why_transpose
 
-__all__ = ["Figure", "decode", "paste_your_split", "why_transpose"]
+__all__ = ["Figure", "decode", "paste_your_split", "turn", "why_transpose"]

@@ -17,6 +17,7 @@ from course_lib.atomic_file import write_text
 from course_lib.pictures.dark import in_the_dark
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import HEADS, PALETTE
+from course_lib.pictures.tensors.plane import COLORS as GROUPS
 
 CORE = "core.js"
 # A notebook's output is a picture; where its scripts may run, this puts the figure in the picture's place. The frame
@@ -131,8 +132,9 @@ def _policy(script: str) -> str:
 
 def _colors() -> str:
     """Return the colours of both themes: the one that the page names, else the system's."""
-    light = "".join(f"--{name}:{color};" for name, color in PALETTE.items())
-    dark = "".join(f"--{name}:{in_the_dark(color)};" for name, color in PALETTE.items()) + "color-scheme:dark"
+    colors = PALETTE | {f"group-{i}": color for i, color in enumerate(GROUPS)}
+    light = "".join(f"--{name}:{color};" for name, color in colors.items())
+    dark = "".join(f"--{name}:{in_the_dark(color)};" for name, color in colors.items()) + "color-scheme:dark"
     heads = "".join(f".head{i}{{background:var(--head-{i})}}" for i in range(len(HEADS)))
     return (
         f":root{{{light}color-scheme:light}}@media screen{{:root[data-theme=dark]{{{dark}}}}}"
