@@ -1,14 +1,29 @@
 """Figures that move, in a real browser: they say what PyTorch does, and everybody can use them."""
 
+import ast
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
-from course_lib.attention import BlockPool, KVCache, PagedKVCache, RollingKVCache, apply_rotary, rotary_table
+from course_lib.attention import (
+    BlockPool,
+    GroupedQueryAttention,
+    KVCache,
+    PagedKVCache,
+    RollingKVCache,
+    apply_rotary,
+    rotary_table,
+)
+from course_lib.exercises.lesson_06.cache_bytes import cache_bytes
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
+from course_lib.pictures.sharing.kv_readers import copies_of
+from course_lib.stories import KINDS, TRAINED
+from course_lib.wording import listed
 
 from .layout_chains import NAMES, chains
 from .site import Complaints, violations
@@ -27,6 +42,13 @@ PLACES = """selector => [...document.querySelectorAll(selector)].map(cell => {
     const {x, y} = cell.getBoundingClientRect();
     return [+cell.dataset.element, Math.round(x), Math.round(y + scrollY)];
 })"""
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED = {  # layers, heads, kv heads, head_dim, bytes of a number
+    "Llama 2 7B": (32, 32, 32, 128, 2),
+    "Llama 3 8B": (32, 32, 8, 128, 2),
+    "Qwen2.5 7B": (28, 28, 4, 128, 2),
+    "PaLM 540B": (118, 48, 1, 256, 2),
+}
 SPLIT, JOIN = "split", "join"
 STATES = {  # some of each figure, as the reader reaches them
     "why_transpose": [f".names button:nth-child({state})" for state in (1, 2, 3, 4)],
@@ -38,6 +60,7 @@ STATES = {  # some of each figure, as the reader reaches them
         f".goals button:nth-of-type({cache}), .names button:nth-child({token})"
         for cache, token in ((1, 12), (2, 5), (3, 7), (4, 9))
     ],
+    "share_keys_and_values": [f".goals button:nth-of-type({model})" for model in (1, 2, 3, 5)],
     "turn": [
         f"fieldset:nth-of-type(1) button:nth-of-type({base}), fieldset:nth-of-type(2) button:nth-of-type({length})"
         for base, length in ((1, 1), (2, 2), (3, 3), (1, 3))
@@ -351,6 +374,50 @@ def test_the_score_stays_where_both_move_and_changes_where_one_does(tab, pages):
     tab.wait_for_url("**#0%2C0%2C500000%2C4096")
 
 
+# --- share keys and values ---
+
+READERS = """[...document.querySelectorAll(".groups > div")].map(group => {
+    return [...group.querySelectorAll("span")].map(head => Number(head.textContent));
+})"""
+
+
+@pytest.mark.parametrize("model", live.share_keys_and_values().data["models"], ids=lambda model: model["name"])
+def test_heads_share_and_bytes_are_saved_as_in_the_library(tab, pages, model):
+    heads, sizes = model["heads"], PUBLISHED.get(model["name"], (2, 4, None, 16, 4))
+    opened(tab, pages["share_keys_and_values"], f"#{model['name']}:{heads}")
+    for option in model["options"]:
+        kv_heads = option["kvHeads"]
+        measured = GroupedQueryAttention(5, 2 * heads, heads, kv_heads)
+        ((copy),) = copies_of({"": measured}, torch.randn(1, 4, 5))
+        keys, values = copy.readers(torch.randn(1, 4, 5, dtype=torch.float64))
+        assert tab.evaluate(READERS) == keys == values
+        layers, _, own, head_dim, width = sizes
+        per_token = cache_bytes(1, layers, kv_heads, head_dim, width)
+        facts = tab.locator(".facts").inner_text()
+        assert f"{per_token:,} bytes a token" in facts
+        assert option["step"] == cache_bytes(model["tokens"], layers, kv_heads, head_dim, width)
+        assert ("does this" in said(tab)) is (own == kv_heads)
+        tab.get_by_role("slider").press("ArrowRight")
+
+
+def test_the_sizes_are_those_of_the_lesson():
+    source = (ROOT / "notebooks" / "sources" / "06_multi_query.py").read_text(encoding="utf-8")
+    of_lesson = ast.literal_eval(re.search(r"^models = ({.*?^})", source, re.DOTALL | re.MULTILINE)[1])
+    assert {name.partition(" (")[0]: sizes for name, sizes in of_lesson.items()} == {
+        name: sizes[:4] for name, sizes in PUBLISHED.items()
+    }
+
+
+def test_facts_are_those_of_the_card(tab, pages):
+    card = json.loads((TRAINED / "card.json").read_text(encoding="utf-8"))
+    opened(tab, pages["share_keys_and_values"], "#Storyteller:1")
+    shares = [
+        round(100 * sum(run["kept"].get(kind, 0) for kind in KINDS) / sum(run["said"].get(kind, 0) for kind in KINDS))
+        for run in card["multi-query"]["seeds"]
+    ]
+    assert f"again {listed(sorted(shares))} are kept, in {len(shares)} trainings" in tab.locator(".facts").inner_text()
+
+
 # --- for everybody ---
 
 
@@ -411,6 +478,7 @@ def test_cells_move_only_where_the_reader_wants_it(browser, pages, motion, moves
     [
         ("why_transpose", "steps.go(i % 4)"),
         ("decode", "(choice.buttons[i % 4].click(), steps.go(i % 12))"),
+        ("share_keys_and_values", "choose(i % 5, i % 4 || undefined)"),
         ("turn", "(set({base: bases[i % 3], length: data.lengths[i % 2 + 1]}), move(i, i % 4, 'apart'))"),
         ("paste_your_split", "(field.value = i % 2 ? 'x.view(1, 2, 6, 2)' : 'x.mT', run())"),
     ],

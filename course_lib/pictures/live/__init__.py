@@ -3,7 +3,8 @@
 from .decode import decode
 from .figure import Figure
 from .paste_your_split import paste_your_split
+from .share_keys_and_values import share_keys_and_values
 from .turn import turn
 from .why_transpose import why_transpose
 
-__all__ = ["Figure", "decode", "paste_your_split", "turn", "why_transpose"]
+__all__ = ["Figure", "decode", "paste_your_split", "share_keys_and_values", "turn", "why_transpose"]
