@@ -1,14 +1,30 @@
 """Figures that move, in a real browser: they say what PyTorch does, and everybody can use them."""
 
+import ast
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
-from course_lib.attention import attend
+from course_lib.attention import (
+    BlockPool,
+    GroupedQueryAttention,
+    KVCache,
+    PagedKVCache,
+    RollingKVCache,
+    apply_rotary,
+    attend,
+    rotary_table,
+)
+from course_lib.exercises.lesson_06.cache_bytes import cache_bytes
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
+from course_lib.pictures.sharing.kv_readers import copies_of
+from course_lib.stories import KINDS, TRAINED
+from course_lib.wording import listed
 
 from .layout_chains import NAMES, chains
 from .site import Complaints, violations
@@ -27,6 +43,13 @@ PLACES = """selector => [...document.querySelectorAll(selector)].map(cell => {
     const {x, y} = cell.getBoundingClientRect();
     return [+cell.dataset.element, Math.round(x), Math.round(y + scrollY)];
 })"""
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED = {  # layers, heads, kv heads, head_dim, bytes of a number
+    "Llama 2 7B": (32, 32, 32, 128, 2),
+    "Llama 3 8B": (32, 32, 8, 128, 2),
+    "Qwen2.5 7B": (28, 28, 4, 128, 2),
+    "PaLM 540B": (118, 48, 1, 256, 2),
+}
 SPLIT, JOIN = "split", "join"
 LINES = {  # what is said of a line
     (SPLIT, "x.view(1, 6, 2, 2).transpose(1, 2)"): "✓ Right: each head has a table of its own, and all 12 rows",
@@ -70,13 +93,22 @@ STATES = {  # of each figure: what brings it into states to look at
         "show(masks['nothing hidden'], 'hidden')",
         "show(masks.padding, 'keep')",
     ],
+    "decode": [
+        f"(choice.buttons[{cache}].click(), steps.go({token}))" for cache, token in ((0, 11), (1, 4), (2, 6), (3, 8))
+    ],
+    "share_keys_and_values": [f"choose({model}, {option})" for model, option in ((0, 1), (1, 0), (2, 1), (4, 0))],
+    "turn": [
+        f"(set({{base: bases[{base}], length: data.lengths[{length}]}}), move({at}, 3, 'apart'))"
+        for base, length, at in ((0, 0, 5), (1, 1, 9), (2, 2, 12), (0, 2, 14))
+    ],
 }
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
-    return {name: getattr(live, name)().save(folder / f"{name}.html") for name in STATES}
+    names = [name for name in live.__all__ if name != "Figure"]
+    return {name: getattr(live, name)().save(folder / f"{name}.html") for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -393,6 +425,172 @@ def test_what_is_said_of_a_mask(tab, pages, preset, reader, sentence):
     assert sentence.split("hidden”, ")[-1][1:] in said(tab)  # the opposite table, read the opposite way
 
 
+# --- decode ---
+
+SLOTS = """[...document.querySelectorAll(".slots li")].map(slot => {
+    return `${slot.querySelector("small").textContent} ${slot.querySelector("b").textContent}`.trim();
+})"""
+
+
+def memory_of(keys):
+    """What a cache that got 1, 2, 3 ... as keys has in its slots: 0 where it has nothing."""
+    return keys[..., 0].flatten().int().tolist()
+
+
+def appended(cache, number):
+    new = torch.full((1, 1, 1, 4), float(number), dtype=torch.float16)
+    cache.append(new, new)
+
+
+@pytest.fixture(scope="module")
+def caches():
+    """Name -> what lies in each slot after each token, as the caches of the library hold it; -1: of another text."""
+    sizes = {"head_dim": 4, "dtype": torch.float16}
+    kinds = {
+        "Keep all": KVCache(1, 1, 12, **sizes),
+        "Window of 4": RollingKVCache(1, 1, 4, **sizes),
+        "Window of 3, and a sink": RollingKVCache(1, 1, 3, **sizes, num_sinks=1),
+    }
+    found = {name: [] for name in (*kinds, "Pages")}
+    pool = BlockPool(4, 4, 1, **sizes)
+    ours, other = PagedKVCache(pool), PagedKVCache(pool)
+    for number in range(1, 13):
+        for name, cache in kinds.items():
+            appended(cache, number)
+            found[name].append((memory_of(cache._keys), [], cache.nbytes))
+        if number == 9:
+            other.free()
+        appended(ours, number)
+        if number < 9:
+            appended(other, -1)
+        memory = memory_of(pool.keys)
+        if number >= 9:  # what the other text has left there is nobody's
+            memory = [max(0, number) for number in memory]
+        found["Pages"].append((memory, list(ours.block_table), len(ours.block_table) * 4 * 16))
+    return found
+
+
+@pytest.mark.parametrize("name", ["Keep all", "Window of 4", "Window of 3, and a sink", "Pages"])
+def test_the_slots_hold_what_the_caches_of_the_library_hold(tab, pages, caches, name):
+    words = live.decode().data["words"]
+    opened(tab, pages["decode"], f"#{name}:0")
+    for now, (memory, table, reserved) in enumerate(caches[name]):
+        names = [f"token {position} {word}" for position, word in enumerate(words)]
+        names[now] = f"new {words[now]}"
+        assert tab.evaluate(SLOTS) == [{0: "", -1: "other"}.get(number, names[number - 1]) for number in memory]
+        facts = tab.locator(".facts").inner_text()
+        held = sum(number > 0 for number in memory)
+        assert f"{16 * held} of {reserved} reserved bytes" in facts
+        assert f"{held} key{'s' * (held > 1)} and {held} value" in facts
+        if table:
+            assert f"{', '.join(map(str, table))}: token {now} is in block {table[-1]}, slot {now % 4}" in facts
+        gone = tab.locator("[data-state=forgotten]").all_inner_texts()
+        assert gone == [words[position] for position in range(now + 1) if position + 1 not in memory]
+        tab.keyboard.press("ArrowRight")
+
+
+def test_a_token_is_reached_by_slider_key_and_button(tab, pages):
+    opened(tab, pages["decode"], "#Window of 4:3")
+    slider, new = tab.get_by_role("slider"), tab.locator(".new")
+    assert slider.get_attribute("aria-valuetext") == "3, “work”" and "work" in new.inner_text()
+    slider.press("ArrowRight")
+    assert "for" in new.inner_text() and said(tab).startswith("“for” takes the slot of “Dream”")
+    assert tab.get_by_role("button", name="Dream, forgotten").count() == 1
+    tab.get_by_role("button", name="Next").click()
+    assert "it" in new.inner_text() and slider.input_value() == "5"
+    tab.locator(".goals button", has_text="sink").click()
+    assert "“it” takes the slot of “and”; “Dream” stays" in said(tab)
+    tab.wait_for_url("**#Window*sink%3A5")
+
+
+# --- turn ---
+
+ROTATED = """states => JSON.stringify(JSON.parse(states).map(({query, key, at: [m, n], base}) => {
+    const [turned, other] = [rotated(query, m, base), rotated(key, n, base)];
+    return [turned, other, sum(parts(turned, other))];
+}))"""
+
+
+@pytest.mark.parametrize("most", [16, 4096])
+def test_vectors_turn_as_in_the_library(tab, pages, most):
+    generator, states, expected = torch.Generator().manual_seed(most), [], []
+    for base in 10 ** (2 + 4 * torch.rand(500, generator=generator)):
+        vectors = torch.randn(2, 8, generator=generator, dtype=torch.float64) / 2
+        at = torch.randint(most, (2,), generator=generator).tolist()
+        cos, sin = rotary_table(max(at) + 1, 8, rope_theta=float(base))
+        turned = apply_rotary(vectors[None, None], cos[at], sin[at])[0, 0]
+        expected.append([*turned.tolist(), float(turned[0] @ turned[1])])
+        query, key = vectors.tolist()
+        states.append({"query": query, "key": key, "at": at, "base": float(base)})
+    found = json.loads(opened(tab, pages["turn"]).evaluate(ROTATED, json.dumps(states)))
+    rounding = 1e-6 if most == 16 else most * 2**-23  # angles are float32 in the table
+    for one, other in zip(found, expected, strict=True):
+        for ours, theirs in zip(one, other, strict=True):
+            torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), atol=rounding, rtol=0)
+
+
+def test_the_score_stays_where_both_move_and_changes_where_one_does(tab, pages):
+    opened(tab, pages["turn"], "#9,5,100,16")
+    score, dial = tab.locator(".scored b"), tab.locator(".dials svg").first
+    (query, key, both), before, drawn = tab.get_by_role("slider").all(), score.inner_text(), dial.inner_html()
+    for _ in range(3):
+        both.press("ArrowRight")
+        assert score.inner_text() == before and "so does the score" in said(tab)
+    assert dial.inner_html() != drawn and (query.input_value(), key.input_value()) == ("12", "8")
+    query.press("ArrowRight")
+    assert score.inner_text() != before and "Moved apart" in said(tab)
+    query.press("Home")  # takes the key along, which no query before it reads
+    assert key.get_attribute("aria-valuetext") == "position 0" and "At the same position" in said(tab)
+    tab.get_by_role("button", name="500,000").click()
+    tab.get_by_role("button", name="4,096 tokens").click()
+    assert "1 of 4 pairs" not in said(tab) and "2 of 4 pairs come round" in said(tab)
+    tab.wait_for_url("**#0%2C0%2C500000%2C4096")
+
+
+# --- share keys and values ---
+
+READERS = """[...document.querySelectorAll(".groups > div")].map(group => {
+    return [...group.querySelectorAll("span")].map(head => Number(head.textContent));
+})"""
+
+
+@pytest.mark.parametrize("model", live.share_keys_and_values().data["models"], ids=lambda model: model["name"])
+def test_heads_share_and_bytes_are_saved_as_in_the_library(tab, pages, model):
+    heads, sizes = model["heads"], PUBLISHED.get(model["name"], (2, 4, None, 16, 4))
+    opened(tab, pages["share_keys_and_values"], f"#{model['name']}:{heads}")
+    for option in model["options"]:
+        kv_heads = option["kvHeads"]
+        measured = GroupedQueryAttention(5, 2 * heads, heads, kv_heads)
+        ((copy),) = copies_of({"": measured}, torch.randn(1, 4, 5))
+        keys, values = copy.readers(torch.randn(1, 4, 5, dtype=torch.float64))
+        assert tab.evaluate(READERS) == keys == values
+        layers, _, own, head_dim, width = sizes
+        per_token = cache_bytes(1, layers, kv_heads, head_dim, width)
+        facts = tab.locator(".facts").inner_text()
+        assert f"{per_token:,} bytes a token" in facts
+        assert option["step"] == cache_bytes(model["tokens"], layers, kv_heads, head_dim, width)
+        assert ("does this" in said(tab)) is (own == kv_heads)
+        tab.get_by_role("slider").press("ArrowRight")
+
+
+def test_the_sizes_are_those_of_the_lesson():
+    source = (ROOT / "notebooks" / "sources" / "06_multi_query.py").read_text(encoding="utf-8")
+    of_lesson = ast.literal_eval(re.search(r"^models = ({.*?^})", source, re.DOTALL | re.MULTILINE)[1])
+    assert {name.partition(" (")[0]: sizes for name, sizes in of_lesson.items()} == {
+        name: sizes[:4] for name, sizes in PUBLISHED.items()
+    }
+
+
+def test_facts_are_those_of_the_card(tab, pages):
+    card = json.loads((TRAINED / "card.json").read_text(encoding="utf-8"))
+    opened(tab, pages["share_keys_and_values"], "#Storyteller:1")
+    shares = [
+        round(100 * sum(run["kept"].get(kind, 0) for kind in KINDS) / sum(run["said"].get(kind, 0) for kind in KINDS))
+        for run in card["multi-query"]["seeds"]
+    ]
+    assert f"again {listed(sorted(shares))} are kept, in {len(shares)} trainings" in tab.locator(".facts").inner_text()
+
+
 # --- for everybody ---
 
 
@@ -408,10 +606,8 @@ def test_a_page_can_be_read_and_reached(browser, pages, name, width, theme):
         page.evaluate(state)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert violations(page) == []
-        cells = page.evaluate(
-            "[...figure.querySelectorAll('.cell, td, text')].map(it => it.getBoundingClientRect().right)"
-        )
-        assert max(cells) <= width
+        rights = page.evaluate("[...figure.querySelectorAll('*')].map(it => it.getBoundingClientRect().right)")
+        assert max(rights) <= width
     assert not page.locator(".still").is_visible() and complaints.found == []
     context.close()
 

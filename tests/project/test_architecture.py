@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("course_lib", "course_grader", "tools")
 MODULES = module_names(ROOT, PACKAGES)
 LATE = {  # (importer, imported): an import within a function that runs upwards, with the reason
-    ("course_lib.recorder.recording", "course_lib.recording_page"): "`Recording.save_page` is a method of what it draws"
+    ("course_lib.recorder.recording", "course_lib.recording_page"): "`save_page` is a method of what it draws",
+    ("course_lib.pictures.live.share_keys_and_values", "course_lib.stories"): "it shows what trained models keep",
 }
 RUN_BY_LEARNERS = ("sources/*.py", "exercises/*.ipynb", "solutions/*.ipynb")
 LESSONS = sorted(path for kind in RUN_BY_LEARNERS for path in (ROOT / "notebooks").glob(kind))

@@ -70,6 +70,27 @@ FIGURES = (
         live.who_may_look,
         "one_head",
     ),
+    Entry(
+        "decode",
+        "A text, token by token, in a cache that keeps all, forgets, keeps a sink, or is cut into pages.",
+        "08_llama",
+        live.decode,
+        "decoding_step",
+    ),
+    Entry(
+        "share_keys_and_values",
+        "From a kv head for each query head to one for all: the bytes kept and read, and the facts that remain.",
+        "06_multi_query",
+        live.share_keys_and_values,
+        "grouped_query",
+    ),
+    Entry(
+        "turn",
+        "A query and a key at positions of your choice: four dials, and the score that stays when both move.",
+        "07_order_and_padding",
+        live.turn,
+        "llama",
+    ),
 )
 
 

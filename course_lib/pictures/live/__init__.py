@@ -1,9 +1,21 @@
 """Figures that move, each with a picture and its words for where no script runs."""
 
+from .decode import decode
 from .drag_the_query import drag_the_query
 from .figure import Figure
 from .paste_your_split import paste_your_split
+from .share_keys_and_values import share_keys_and_values
+from .turn import turn
 from .who_may_look import who_may_look
 from .why_transpose import why_transpose
 
-__all__ = ["Figure", "drag_the_query", "paste_your_split", "who_may_look", "why_transpose"]
+__all__ = [
+    "Figure",
+    "decode",
+    "drag_the_query",
+    "paste_your_split",
+    "share_keys_and_values",
+    "turn",
+    "who_may_look",
+    "why_transpose",
+]

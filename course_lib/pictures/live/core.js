@@ -226,6 +226,31 @@ function spoken({title, rows}) {
   return `${title ? `${title}: ` : ""}${lines.join("; ")}.`;
 }
 
+// Buttons of which one is pressed.
+class Choice {
+  constructor(legend, names, choose) {
+    this.buttons = names.map((name, i) => make("button", {type: "button", onclick: () => choose(i)}, name));
+    this.element = make("fieldset", {className: "goals"}, make("legend", {textContent: legend}), ...this.buttons);
+  }
+  press(number) {
+    this.buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === number));
+  }
+}
+
+// A slider below its name and the value in words.
+class Slider {
+  constructor(name, last, change, first = 0) {
+    this.input = make("input", {type: "range", min: first, max: last, ariaLabel: name, oninput: () => change(Number(this.input.value))});
+    this.words = make("span");
+    this.element = make("label", {className: "slide"}, make("span", {textContent: name}), this.words, this.input);
+  }
+  set(value, words) {
+    this.input.value = value;
+    this.input.setAttribute("aria-valuetext", words);
+    this.words.textContent = words;
+  }
+}
+
 // The theme that the reader of the book has chosen; in a sandbox nothing is stored, and a notebook names its own theme.
 function followTheme() {
   let theme;

@@ -1,0 +1,80 @@
+// A text, token by token, and what four caches keep of it.
+
+const OTHER = -2;  // in place of a position: a slot of the other text
+const {words, caches, blockSize, kept} = data;
+const word = position => `“${words[position]}”`, counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
+const said = new Sentence(caches.flatMap(cache => cache.steps.map(step => step.says)));
+const facts = make("dl", {className: "facts"});
+const memory = make("div", {className: "caches"});
+const slider = new Slider("Token", words.length - 1, position => steps.go(position));
+let chosen = 0;  // of the caches
+
+const choice = new Choice("Which cache?", caches.map(({name}) => name), number => {
+  chosen = number;
+  show(steps.now);
+});
+choice.buttons.forEach(button => button.append(make("small")));
+const steps = new Steps([...words], show);
+steps.element.classList.add("tokens");
+
+// What has become of a token: "kept", "forgotten", "to come".
+const stateOf = (position, now, slots) => position > now ? "to come" : slots.includes(position) ? "kept" : "forgotten";
+
+function show(now) {
+  const cache = caches[chosen], step = cache.steps[now], before = now ? cache.steps[now - 1].slots : [];
+  choice.press(chosen);
+  choice.buttons.forEach((button, i) => { button.lastChild.textContent = ` ${caches[i].steps[now].kept} bytes`; });
+  slider.set(now, `${now}, ${word(now)}`);
+  steps.buttons.forEach((button, position) => {
+    const state = stateOf(position, now, step.slots);
+    button.dataset.state = state;
+    button.ariaLabel = `${words[position]}, ${state}`;
+  });
+  said.say(step.says);
+  layMemory(step, before, now);
+  layFacts(step, now);
+  address.set(`${cache.name}:${now}`);
+}
+
+function slot(number, {slots}, before, now) {
+  const position = slots[number], filled = position >= 0, fresh = position === now;
+  const old = fresh && before[number] >= 0 ? make("s", {textContent: words[before[number]]}) : "";
+  const name = filled ? words[position] : position === OTHER ? "other" : "";
+  const element = make("li", {}, make("small", {textContent: fresh ? "new" : filled ? `token ${position}` : ""}), make("b", {textContent: name}), old);
+  element.className = filled ? `head0${fresh ? " new" : ""}` : position === OTHER ? "other" : "empty";
+  if (!name) element.ariaLabel = "empty";
+  return element;
+}
+
+function layMemory(step, before, now) {
+  const slots = step.slots.map((_, number) => slot(number, step, before, now));
+  const blocks = step.table.length ? slots.length / blockSize : 1, size = slots.length / blocks;
+  memory.replaceChildren(...[...Array(blocks).keys()].map(block => {
+    const list = make("ol", {className: "slots"}, ...slots.slice(block * size, (block + 1) * size));
+    const page = step.table.indexOf(block), owner = page >= 0 ? `page ${page} of the text` : step.slots[block * size] === OTHER ? "another text" : "free";
+    const title = blocks > 1 ? `Block ${block}: ${owner}` : `Cache: ${size} slots, each for a key and a value`;
+    list.ariaLabel = title;
+    return make("div", {}, make("p", {className: "note", textContent: title}), list);
+  }));
+}
+
+function layFacts({read, kept: bytes, reserved, table}, now) {
+  const made = ["query", "key", "value"].map((name, i) => make("b", {className: i ? "head0" : "unkept", textContent: name}));
+  const without = now ? ` Without a cache, ${read.length} keys and ${read.length} values.` : "";
+  const rows = [
+    ["Computed", ...made.flatMap(part => [part, " "]), `of ${word(now)}.${without}`],
+    ["Read", `${counted(read.length, "key")} and ${counted(read.length, "value")}, by the query, which is then forgotten.`],
+    ["Kept", `${bytes} of ${reserved} reserved bytes: ${kept}.`],
+    ...(table.length ? [["Block table", `${table.join(", ")}: token ${now} is in block ${table.at(-1)}, slot ${now % blockSize}.`]] : []),
+  ];
+  facts.replaceChildren(...rows.flatMap(([name, ...parts]) => [make("dt", {textContent: name}), make("dd", {}, ...parts)]));
+}
+
+begin(choice.element, said.element, steps.element, slider.element, memory, facts);
+function open() {
+  const [name, now] = address.get().split(":");
+  chosen = Math.max(0, caches.findIndex(cache => cache.name === name));
+  steps.go(Number(now) || 0);
+}
+addEventListener("hashchange", open);
+open();
