@@ -47,14 +47,14 @@ def of_stage(stage: Stage, *, failed: bool = False) -> str:
 
 def opening_sentences(opening: Sequence[tuple[str, str]], story: Story) -> dict[int, str]:
     """Find the steps with which a page opens, each after the one before: number of a step -> its sentence."""
-    found: dict[int, str] = {}
-    stages = iter(story.stages)
+    names, found, at = [stage.result.title for stage in story.stages], {}, 0
     for name, sentence in opening:
-        number = next((stage.step.number for stage in stages if stage.result.title == name), None)
-        if number is None:
-            titles = ", ".join(stage.result.title for stage in story.stages)
-            raise ValueError(f"opening has {name!r}, which is no step, or none after those before it: {titles}.")
-        found[number] = sentence
+        if name not in names[at:]:
+            raise ValueError(
+                f"opening has {name!r}, which is no step, or none after those before it: {', '.join(names)}."
+            )
+        at = names.index(name, at) + 1
+        found[story.stages[at - 1].step.number] = sentence
     return found
 
 
