@@ -50,8 +50,7 @@ def test_both_measures_agree():
 def test_the_best_keeps_what_it_sets():
     for row in CARD["best"]["seeds"]:
         found = shares(row)
-        assert min(found[kind] for kind in ("thing", "colour", "pronoun", "home")) >= 0.9, found
-        assert min(found[kind] for kind in ("name", "animal")) >= 0.9, found
+        assert min(share for kind, share in found.items() if kind != "order") >= 0.95, found
 
 
 def test_the_wrapper_tells_the_weight_splits_story():
