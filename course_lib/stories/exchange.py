@@ -1,7 +1,8 @@
-"""Put a trained attention's weights into another class of the same form."""
+"""Put the weights of one of the course's forms into another class that computes the same, and the other way round."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import permutations, product
 
@@ -15,7 +16,7 @@ from course_lib.calling import first_tensor
 
 from .storyteller import MakeAttention, Storyteller
 
-Weights = Mapping[str, Tensor]
+Layout = Mapping[str, Tensor]  # a parameter -> the number of the weight at each of its places, from 1; 0 for none
 NUM_TOKENS = 5  # of the input on which outputs are compared
 
 
@@ -23,16 +24,16 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
     """The same storyteller with another class of attention in each block, which gets the trained weights.
 
     Names and layout of the parameters are up to the class: of the ways in which the trained matrices fit its
-    parameters, as they are or transposed, packed side by side or not, head by head or for all heads, the first is taken
-    with which its output is the same. If there is none, the class computes something else. It then gets the matrices
-    by name, or else in the order of its parameters, and tells its own stories.
+    parameters, as they are or transposed, with two axes or more, packed side by side or not, head by head or for all
+    heads, the first is taken with which its output is the same. If there is none, the class computes something else. It
+    then gets the matrices by name, or else in the order of its parameters, and tells its own stories.
 
     Args:
         model: A storyteller; it stays as it is.
         attention: A class, or a function, called as attention(width, width, num_heads).
 
     Raises:
-        ValueError: The trained matrices don't fit the parameters of the class.
+        ValueError: The trained matrices don't fit the parameters of the class, or its output has another shape.
         TypeError: The attention is no class and no function.
     """
     if isinstance(attention, nn.Module) or not callable(attention):
@@ -47,42 +48,108 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
 
 
 def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:
-    """Give a module the weights of another one of the same form; return whether it then computes the same.
+    """Give a module the weights of one of the course's forms; return whether it then computes the same.
 
     Raises:
-        ValueError: They don't fit.
+        ValueError: They don't fit, or the module's output has another shape.
     """
     if isinstance(trained, MultiHeadAttention) and len([*new.parameters()]) > 3 * trained.num_heads:
         trained = split_to_wrapper(trained)  # for a class that holds its heads one by one
-    weights = {name: parameter.detach() for name, parameter in trained.named_parameters()}
-    weights = {name: weight for name, weight in weights.items() if weight.any() or not name.endswith("bias")}
-    parameters = {name: parameter.detach() for name, parameter in new.named_parameters()}
-    if all(weight.dim() > 1 for weight in weights.values()):
-        for name in [name for name, parameter in parameters.items() if parameter.dim() == 1]:
-            nn.init.zeros_(parameters.pop(name))  # a bias
-    joined, shapes = _with_biases(weights), {name: tuple(one.shape) for name, one in _with_biases(parameters).items()}
-    x = torch.randn(2, NUM_TOKENS, width, generator=torch.Generator().manual_seed(0))
-    x = x.to(next(iter(weights.values())))
-    with torch.no_grad():
-        expected, fallback = trained(x), None
-        for candidate in _candidates(joined, shapes):
-            state = _without_biases(candidate, parameters)
-            new.load_state_dict(state, strict=False)
-            fallback = fallback or state
-            if torch.allclose(first_tensor(new(x)), expected, rtol=1e-4, atol=1e-5):
-                return True
-        if fallback is None:
-            ours = ", ".join(f"{name} {tuple(weight.shape)}" for name, weight in weights.items())
-            theirs = ", ".join(f"{name} {tuple(one.shape)}" for name, one in parameters.items()) or "no parameters"
-            raise ValueError(
-                f"the trained weights don't fit {type(new).__name__}: it has {theirs}, and they are {ours}. "
-                "Give it parameters of the same sizes."
-            )
-        new.load_state_dict(fallback, strict=False)
+    weights = torch.cat([torch.zeros(1), *(one.detach().flatten().cpu() for one in trained.parameters())])
+    fallback: dict[str, Tensor] | None = None
+    for layout in _layouts(trained, new, width):
+        state = {name: weights[numbers] for name, numbers in layout.items()}
+        new.load_state_dict(state, strict=False)
+        fallback = fallback or state
+        if _agree(trained, new, width):
+            return True
+    if fallback is None:
+        raise ValueError(
+            f"the trained weights don't fit {type(new).__name__}: it has {_shapes(new)}, and they are "
+            f"{_shapes(trained)}. Give it parameters of the same sizes."
+        )
+    new.load_state_dict(fallback, strict=False)
     return False
 
 
-def _with_biases(parameters: Weights) -> dict[str, Tensor]:
+def read_weights(form: nn.Module, theirs: nn.Module, width: int) -> bool:
+    """Give one of the course's forms the weights of another module; return whether it then computes the same."""
+    count = sum(one.numel() for one in form.parameters())
+    for layout in _layouts(form, theirs, width):
+        weights = torch.zeros(1 + count)
+        for name, parameter in theirs.named_parameters():
+            weights[layout[name].flatten()] = parameter.detach().flatten()
+        parts = weights[1:].split([one.numel() for one in form.parameters()])
+        with torch.no_grad():
+            for parameter, part in zip(form.parameters(), parts, strict=True):
+                parameter.copy_(part.view_as(parameter))
+        if _agree(theirs, form, width):
+            return True
+    return False
+
+
+def _agree(one: nn.Module, other: nn.Module, width: int) -> bool:
+    """Whether two modules compute the same.
+
+    Raises:
+        ValueError: The output of one of them is of another shape than its input.
+    """
+    weight = next(one.parameters())
+    x = torch.randn(2, NUM_TOKENS, width, generator=torch.Generator().manual_seed(0)).to(weight)
+    outputs: list[Tensor] = []
+    with torch.no_grad():
+        for module in (one, other):
+            output = first_tensor(module(x))
+            if not isinstance(output, Tensor) or output.shape != x.shape:
+                shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+                raise ValueError(
+                    f"{type(module).__name__} returns {shape} for an input of {tuple(x.shape)}: let it return a tensor "
+                    "of the same shape, alone or first in a tuple"
+                )
+            outputs.append(output)
+    return torch.allclose(*outputs, rtol=1e-4, atol=1e-5)
+
+
+def _shapes(module: nn.Module) -> str:
+    return ", ".join(f"{name} {tuple(one.shape)}" for name, one in module.named_parameters()) or "no parameters"
+
+
+def _layouts(form: nn.Module, other: nn.Module, width: int) -> Iterator[Layout]:
+    """The ways in which the weights of one of the course's forms may lie in the parameters of another module."""
+    numbers: dict[str, Tensor] = {}
+    first = 1
+    for name, parameter in form.named_parameters():
+        if not name.endswith("bias") or parameter.any():
+            numbers[name] = torch.arange(first, first + parameter.numel()).view(parameter.shape)
+        first += parameter.numel()
+    shapes = {name: torch.zeros(one.shape, dtype=torch.long) for name, one in other.named_parameters()}
+    zeros: dict[str, Tensor] = {}
+    if all(name.endswith("weight") for name in numbers):
+        zeros = {name: shape for name, shape in shapes.items() if shape.numel() <= width}  # biases
+    wanted = {name: shape for name, shape in shapes.items() if name not in zeros}
+    joined = {name: tuple(one.shape) for name, one in _with_biases(wanted).items()}
+    for matrices in (_with_biases(numbers), _by_element(_with_biases(numbers), form)):
+        for candidate in _candidates(matrices, joined):
+            yield zeros | _without_biases(candidate, wanted)
+
+
+def _by_element(matrices: Layout, form: nn.Module) -> Layout:
+    """The same matrices with heads innermost: element 0 of all heads, then element 1, and so on."""
+    head_dim = getattr(form, "head_dim", 1)
+    return {
+        name: _heads_inside(matrix.T, head_dim).T if name == "out_proj.weight" else _heads_inside(matrix, head_dim)
+        for name, matrix in matrices.items()
+    }
+
+
+def _heads_inside(matrix: Tensor, head_dim: int) -> Tensor:
+    """Rows of heads, (h * d, m), as rows of elements, (d * h, m)."""
+    if len(matrix) % head_dim:
+        return matrix
+    return matrix.unflatten(0, (-1, head_dim)).transpose(0, 1).flatten(0, 1)
+
+
+def _with_biases(parameters: Layout) -> dict[str, Tensor]:
     """The matrices, each with its bias, if it has one, as one more column."""
     biases = {f"{name.removesuffix('bias')}weight": name for name in parameters if name.endswith("bias")}
     joined = {name: parameter for name, parameter in parameters.items() if name not in biases.values()}
@@ -91,7 +158,7 @@ def _with_biases(parameters: Weights) -> dict[str, Tensor]:
     return joined
 
 
-def _without_biases(joined: Weights, parameters: Weights) -> dict[str, Tensor]:
+def _without_biases(joined: Layout, parameters: Layout) -> dict[str, Tensor]:
     """The inverse of `_with_biases`, for a module with these parameters."""
     state = dict(joined)
     for name, matrix in joined.items():
@@ -101,7 +168,7 @@ def _without_biases(joined: Weights, parameters: Weights) -> dict[str, Tensor]:
     return state
 
 
-def _candidates(weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, Tensor]]:
+def _candidates(weights: Layout, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, Tensor]]:
     """The ways in which matrices fit parameters: by name first, then in their order, then in any other order."""
     if {name: tuple(weight.shape) for name, weight in weights.items()} == dict(shapes):
         yield dict(weights)
@@ -117,9 +184,11 @@ def _orders(matrices: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
         yield from permutations(matrices)
         return
     heads = len(matrices) // 3
-    for order, by_head in product(permutations(range(3)), (True, False)):
-        places = [3 * head + role if by_head else heads * role + head for head in range(heads) for role in order]
-        yield *(matrices[place] for place in places), *matrices[len(places) :]
+    for order in permutations(range(3)):
+        by_head = [3 * head + role for head in range(heads) for role in order]
+        by_role = [3 * head + role for role in order for head in range(heads)]
+        for places in (by_head, by_role):
+            yield *(matrices[place] for place in places), *matrices[len(places) :]
 
 
 def _packings(matrices: list[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[Tensor]]:
@@ -140,29 +209,33 @@ def _packings(matrices: list[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> 
 
 
 def _side_by_side(matrices: tuple[Tensor, ...]) -> Iterator[Tensor]:
-    """Several matrices in one: one after the other, or one after the other within each head."""
-    if len({one.shape[1:] for one in matrices}) == 1:
-        yield torch.cat(matrices)
-    if len({one.shape for one in matrices}) == 1:
-        rows = len(matrices[0])
-        for heads in (count for count in range(2, rows) if rows % count == 0):
-            yield torch.stack([one.unflatten(0, (heads, -1)) for one in matrices], dim=1).flatten(0, 2)
+    """Several matrices in one: one after the other, or one after the other within each head, or group of heads."""
+    if len({one.shape[1:] for one in matrices}) > 1:
+        return
+    yield torch.cat(matrices)
+    rows = math.gcd(*map(len, matrices))
+    for groups in (count for count in range(2, rows) if rows % count == 0):
+        yield torch.cat([one.unflatten(0, (groups, -1)) for one in matrices], dim=1).flatten(0, 1)
 
 
 def _fitting(matrices: tuple[Tensor, ...], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, Tensor]]:
-    """Give the matrices to the parameters in this order, each as it is or transposed, whichever fits."""
-    choices = [
-        [one for one in _arranged(matrix, shape) if tuple(one.shape) == shape]
-        for matrix, shape in zip(matrices, shapes.values(), strict=True)
-    ]
+    """Give the matrices to the parameters in this order, each in every way in which it has the shape."""
+    choices = [list(_arranged(matrix, shape)) for matrix, shape in zip(matrices, shapes.values(), strict=True)]
     for chosen in product(*choices):
         yield dict(zip(shapes, chosen, strict=True))
 
 
 def _arranged(matrix: Tensor, shape: tuple[int, ...]) -> Iterator[Tensor]:
-    """A matrix as it is and transposed, with a bias of 0, and with one axis cut into heads for a parameter of three."""
-    for each in (matrix, matrix.t()):
-        yield from (each, F.pad(each, (0, 1)))
-        if len(shape) == 3:
-            for heads in (size for size in shape if each.shape[0] % size == 0):
-                yield from (each.unflatten(0, (heads, -1)).permute(axes) for axes in permutations(range(3)))
+    """A matrix in a shape: its columns are one of the axes, and its rows run through all others, in any order.
+
+    It may get a column of zeros, for a bias; and where there are more than two axes, it may lie the other way round.
+    """
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    ways = [matrix, F.pad(matrix, (0, 1)), *([matrix.t()] if len(axes) > 2 else [])]
+    for each, columns in product(ways, axes):
+        others = [axis for axis in axes if axis != columns]
+        if shape[columns] != each.shape[1] or math.prod(shape[axis] for axis in others) != each.shape[0]:
+            continue
+        for order in permutations(others):
+            wide = each.unflatten(0, [shape[axis] for axis in order])
+            yield wide.permute([[*order, columns].index(axis) for axis in axes]).reshape(shape)

@@ -26,6 +26,8 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+from textwrap import fill
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -209,12 +211,13 @@ predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))
 
 # %%
 texts = [story.text for story in stories(6000, seed=1)]
-print(texts[8])
+# from course_lib.inputs import fables
+# texts = fables().split("\n\n")  # or the paragraphs of any other text
+print(fill(texts[8], 80))
 
 # %% [markdown]
-# A text of yours goes the same way: with `texts = Path("my_text.txt").read_text(encoding="utf-8").split("\n\n")` (and
-# `from pathlib import Path`) the model learns from its paragraphs. `course_lib.inputs.fables()` returns 60 kB of Aesop,
-# if you have none at hand. The more different words a text has, the longer the model takes to learn it.
+# A text of yours goes the same way: put the list of its paragraphs in the place of `texts`. If you have none at hand,
+# take the fables of Aesop. The more different words a text has, the longer a model takes to learn it.
 #
 # Each different word or punctuation mark is a token of our vocabulary. (Larger models use pieces of words.) One more
 # token stands before each text and after it.
@@ -230,7 +233,8 @@ tokens = [token for each in encoded for token in each] + padding
 tokens = torch.tensor(tokens, device=device)  # (token,)
 lengths = torch.tensor([len(each) for each in encoded], device=device)
 starts = lengths.cumsum(0) - lengths  # where each text begins
-print(f"{len(texts):,} texts, {int(lengths.sum()):,} tokens, {len(vocabulary)} different")
+count = int(lengths.sum())
+print(f"{len(texts):,} texts, {count:,} tokens, {len(vocabulary)} different")
 
 # %% [markdown]
 # The last tenth of the texts is **held out**: the model never trains on it, so the loss on it tells you how well it
@@ -477,7 +481,8 @@ def train(model, steps=1500, fastest=6e-3):
     losses = []
     for step in range(steps):
         rate = fastest * min(1.0, (step + 1) / 50) * (1 - step / steps)
-        optimizer.param_groups[0]["lr"], optimizer.param_groups[1]["lr"] = rate, rate / 3
+        for group, share in zip(optimizer.param_groups, (1, 1 / 3), strict=True):
+            group["lr"] = share * rate
         if step % 8 == 0:  # 8 batches at once, each of texts of like length
             drawn = seen[torch.randint(len(seen), (64,), generator=generator)]
             batches = drawn[lengths[drawn].argsort()].view(8, 8)
@@ -561,7 +566,7 @@ beginning = [numbers[word] for word in (END, *words("Once there was an owl"))]
 start = torch.tensor([beginning], device=device)  # (b, t)
 with torch.no_grad():
     story = write_greedily(gpt, start, max_len - start.shape[1])[0]
-print(as_text(story[1:]))  # without the token that begins it
+print(fill(as_text(story[1:]), 80))  # without the token that begins it
 
 # %% [markdown]
 # Greedy texts are all alike, and those of large models tend to repeat themselves ([Holtzman et al., The Curious Case of
@@ -589,7 +594,7 @@ start = torch.tensor([[numbers[END]]], device=device)
 told = write(gpt, start.repeat(60, 1), max_len - 1, temperature, generator)
 told = [as_text(each[1:]) for each in told]
 for story in told[:3]:
-    print(story, end="\n\n")
+    print(fill(story, 80), end="\n\n")
 
 # %% [markdown]
 # Read them. Is the animal still the same one at the end, and is the thing? `facts_kept` reads a story of this language
@@ -631,7 +636,7 @@ except ValueError as error:
 
 # %%
 best = load_storyteller("best").to(device)
-print(best.write("Once there was an owl named Ida. She had a red kite."))
+print(fill(best.write("Once there was an owl named Ida. She had a red kite."), 80))
 
 # %% [markdown]
 # ## Your turn
@@ -722,7 +727,7 @@ print(best.write("Once there was an owl named Ida. She had a red kite."))
 #    ```
 #
 # 5. Your class gets the trained weights, whatever its layers are called. If it computed anything else than the form
-#    with which the model was trained, `save_page` would refuse it. On the page every word shows where it looked.
+#    with which the model was trained, it would be refused. On the page every word shows where it looked.
 #
 #    ```python
 #    from course_lib.stories import save_page, with_attention

@@ -15,6 +15,9 @@ _FOLDERS = "home|root|tmp|usr|var|opt|mnt|srv|Users|private"
 _PATH = re.compile(rf"(?<![\w./:])/(?:{_FOLDERS})/[\w.-]+|\b[A-Z]:\\+\w|site-packages")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _IMG = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
+# Where scripts don't run, a figure that moves is the picture before its script.
+_FIGURE = r'(<div class="live-figure"><div class="still"><figure>.*)'
+_FIGURE_SCRIPT = re.compile(_FIGURE + r"<script>.*</script></div>\Z", re.DOTALL)
 _STRIPPED = re.compile(r"<(script|style|svg|iframe)\b", re.IGNORECASE)
 _ALT = re.compile(r"""\balt\s*=\s*("\s*[^"\s]|'\s*[^'\s])""", re.IGNORECASE)
 _FETCHING_TAG = r"<(?:img|script|iframe|link|source|video)\b"
@@ -46,7 +49,7 @@ def viewers(cell: Any) -> Iterator[str]:
             yield f"stores a widget ({kind}), which shows nothing without a kernel."
         elif kind == "application/javascript":
             yield "stores a script, which a notebook viewer does not run."
-        elif kind == "text/html" and (match := _STRIPPED.search(text)):
+        elif kind == "text/html" and (match := _STRIPPED.search(_FIGURE_SCRIPT.sub(r"\1", text))):
             yield f"shows a <{match[1].lower()}> in HTML, which a notebook viewer strips; an <img> stays."
 
 

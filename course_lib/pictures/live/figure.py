@@ -41,6 +41,7 @@ HOST = """\
     frame.style.height = `${Math.ceil(data.height)}px`;
     here.classList.add("moves");
   });
+  here.append(Object.assign(document.createElement("style"), {textContent: STYLE}));
   frame.addEventListener("load", () => frame.contentWindow.postMessage("How high?", "*"));
   here.append(frame);
 })()"""
@@ -73,10 +74,11 @@ class Figure:
         return f"{self.title}\n{self.picture!r}"
 
     def _repr_html_(self) -> str:
-        host = HOST.replace("TITLE", _json(self.title)).replace("PAGE", _json(self._page(still="")))
+        host = HOST.replace("TITLE", _json(self.title)).replace("STYLE", _json(HOST_STYLE))
+        host = host.replace("PAGE", _json(self._page(still="")))
         return (
             f'<div class="live-figure"><div class="still">{self.picture._repr_html_()}</div>'
-            f"<style>{HOST_STYLE}</style><script>{host}</script></div>"
+            f"<script>{host}</script></div>"
         )
 
     def page(self, *, head: str = "", foot: str = "") -> str:
