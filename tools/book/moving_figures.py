@@ -16,7 +16,8 @@ FOLDER = "figures"
 INTRO = """\
 # Figures that move
 
-Each answers one question. Press the buttons or the arrow keys, choose a number, or write a line of your own.
+Each answers one question. Press the buttons or the arrow keys, choose a number, or write a line of your own. To follow
+every number of a run, open one of the [recordings](recordings.md).
 """
 SECTION = """
 ## {title}
