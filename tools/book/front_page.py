@@ -8,14 +8,14 @@ from course_lib.exercises import EXERCISES
 from .course_map import as_list, course_map
 from .lesson_table import length, read_walk, table
 from .lessons import read
+from .moving_figures import FRONT
 from .parts import fill
 
-MOVING = "figures/why_transpose.html"  # four steps: the table, view, transpose, and the view that scrambles
 HERO = f"""\
 <figure class="hero">
-<iframe class="moving-figure" src="{MOVING}" title="Why view, and then transpose? Twenty-four cells that move"></iframe>
-<figcaption><a href="figures.html">More figures that move</a>: write the line yourself, and see whose rows it gives.
-</figcaption>
+<iframe class="moving-figure" src="{FRONT}" title="Why view, and then transpose? Twenty-four cells that move"></iframe>
+<figcaption><a href="{FRONT}">In a window of its own</a> · <a href="figures.html">More figures that move</a>: write the
+line yourself, and see whose rows it gives.</figcaption>
 </figure>"""
 PROOF_LESSON, PROOF_SAYS = "05_weight_split.ipynb", "agree to twelve decimals"
 

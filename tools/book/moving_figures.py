@@ -13,6 +13,7 @@ from .site_address import read_site
 from .theme import HEADING, heading_font
 
 FOLDER = "figures"
+ON_FRONT, FRONT = "why_transpose", "figures/front.html"  # the figure of the front page, and its page there
 INTRO = """\
 # Figures that move
 
@@ -110,6 +111,9 @@ def write_figures(root: Path, html: Path) -> None:
             f'<a href="../recordings/{entry.recording}.html">The same as a recorded run, number by number</a></p>'
         )
         (folder / f"{entry.name}.html").write_text(figure.page(head=head, foot=foot), encoding="utf-8")
+        if entry.name == ON_FRONT:  # in a frame the heading is hidden, and so the page needs no font for it
+            light = figure.page(head=f'<link rel="canonical" href="{address_of(site, page)}">', foot=foot)
+            (html / FRONT).write_text(light, encoding="utf-8")
 
 
 def write_figure_list(path: Path) -> None:

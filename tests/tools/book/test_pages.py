@@ -197,7 +197,7 @@ def test_the_front_page_is_filled_in(tmp_path):
     assert "05 Split the weights <notebooks/05_weight_split>" in text
     minutes = sum(exercise.minutes for exercise in EXERCISES.values())
     assert length(read_walk(ROOT), minutes) in text
-    assert 'src="figures/why_transpose.html" title="' in text
+    assert 'src="figures/front.html" title="' in text
     assert f'href="notebooks/{read_walk(ROOT)[-1].name}.html"' in text
 
 
