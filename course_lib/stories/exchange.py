@@ -38,13 +38,13 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
     """
     if isinstance(attention, nn.Module) or not callable(attention):
         raise TypeError(f"attention is {attention!r:.60}: give a class, called as attention(width, width, num_heads)")
-    other = model.like(attention)
+    other = model.like(attention).eval()  # without dropout, whose outputs are never the same
     weights = model.state_dict()
     kept = {name: weights[name] for name in other.state_dict() if ".attention." not in name}
     other.load_state_dict(kept, strict=False)
     for trained, new in zip(model.attentions, other.attentions, strict=True):
         fit_weights(trained, new, model.options["width"])
-    return other.eval()
+    return other
 
 
 def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:

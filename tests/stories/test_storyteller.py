@@ -87,6 +87,7 @@ class PackedByHead(nn.Module):
         super().__init__()
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
+        self.drop = nn.Dropout(0.5)
         self.dense = nn.Linear(width, width)
 
     def forward(self, x):
@@ -94,7 +95,7 @@ class PackedByHead(nn.Module):
         q, k, v = split.chunk(3, dim=-1)
         hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
         weights = (q @ k.mT / k.shape[-1] ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1)
-        return self.dense((weights @ v).transpose(1, 2).flatten(2)), weights
+        return self.drop(self.dense((weights @ v).transpose(1, 2).flatten(2))), weights
 
 
 class ThreeAxes(nn.Module):
@@ -110,6 +111,29 @@ class ThreeAxes(nn.Module):
         q, k, v = (torch.einsum("btm,hmd->bhtd", x, each) for each in (self.wq, self.wk, self.wv))
         context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return torch.einsum("bhtd,hdm->btm", context, self.wo)
+
+
+class ByGroup(nn.Module):
+    """For each head of keys its queries, then its key and its value, element by element."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        self.groups, self.d = 3, width // num_heads
+        self.wqkv = nn.Parameter(torch.randn(self.d, num_heads + 2 * self.groups, width))
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        packed = torch.einsum("btm,dgm->bgtd", x, self.wqkv).unflatten(1, (self.groups, -1))
+        q, (k, v) = packed[:, :, :-2].flatten(1, 2), packed[:, :, -2:].unbind(2)
+        context = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.out(context.transpose(1, 2).flatten(2))
+
+
+class LastToken(MultiHeadAttention):
+    """What belongs to the last token alone."""
+
+    def forward(self, x):
+        return super().forward(x)[:, -1:]
 
 
 def test_logits_are_those_of_the_formula():
@@ -212,7 +236,7 @@ def test_the_wrapper_gets_the_weights_head_by_head():
     torch.testing.assert_close(mine(tokens), split(tokens))
 
 
-@pytest.mark.parametrize("own", [PackedByHead, ThreeAxes, HeadByHead])
+@pytest.mark.parametrize("own", [PackedByHead, ByGroup, ThreeAxes, HeadByHead])
 def test_matrices_may_be_laid_out_in_any_way(own):
     model = small(MultiHeadAttention)
     tokens = model.encode(BEGINNING)
@@ -229,6 +253,12 @@ def test_a_class_with_a_mistake_tells_its_own_story(mistake):
     wrong = with_attention(model, inject(Plain, mistake).code)
     torch.testing.assert_close(right(tokens), model(tokens))
     assert (wrong(tokens) - model(tokens)).abs().max() > 1e-3
+
+
+def test_an_output_of_another_shape_is_refused():
+    said = "LastToken returns (2, 1, 24) for an input of (2, 5, 24): let it return a tensor of the same shape"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        with_attention(small(MultiHeadAttention), LastToken)
 
 
 def test_weights_that_do_not_fit_are_refused():

@@ -52,8 +52,8 @@ def test_only_runs_that_all_mistakes_have_are_shown():
     one, two = {"seed": 0, "rate": 1.0}, {"seed": 0, "rate": 0.5}
     found = {"a": {"trained": [one, two], "put_in": []}, "b": {"trained": [two], "put_in": [two]}}
     assert of_all_runs(found) == {"a": {"trained": [two], "put_in": []}, "b": {"trained": [two], "put_in": [two]}}
-    assert runs(of_all_runs(found)) == "1 seeds"
-    assert runs({"a": {"trained": [one, two]}}) == "1 seeds at 2 learning rates each"
+    assert runs(of_all_runs(found)) == "1 seed"
+    assert runs({"a": {"trained": [one, two]}}) == "1 seed at 2 learning rates each"
 
 
 def test_cells_of_the_table():

@@ -7,6 +7,7 @@ from typing import Any
 
 from course_lib.mistakes import CATALOGUE
 from course_lib.stories import KINDS, TRAINED, stories, words
+from course_lib.wording import counted
 
 from . import markdown
 
@@ -52,7 +53,7 @@ def runs(found: Consequences) -> str:
     """The seeds and learning rates of the measurements, in words."""
     rows = [row for each in found.values() for row in each["trained"]]
     seeds, rates = ({row[name] for row in rows} for name in ("seed", "rate"))
-    return f"{len(seeds)} seeds" + (f" at {len(rates)} learning rates each" if len(rates) > 1 else "")
+    return counted(len(seeds), "seed") + (f" at {len(rates)} learning rates each" if len(rates) > 1 else "")
 
 
 def card_table(card: Mapping[str, Row]) -> str:
