@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from course_lib.pictures import PALETTE, Picture
+from course_lib.pictures import MONO, PALETTE, SANS, Picture
 from course_lib.pictures.live import Figure
 
 WIDE, HIGH, GAP, APART = 50, 24, 2, 16  # a cell; between cells; between tables
 WIDTH, TOP, STAGE, EDGE = 760, 64, 164, 12
 SECONDS, MOVING = 4, 0.3  # of a step; the share of it in which cells move
 RESTING = 2  # the step that stands still where nothing may move
-FONT = "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
 Place = tuple[float, float]
 
 
@@ -52,8 +51,8 @@ def animated(figure: Figure, *, caption: str) -> Picture:
     height = below + 24 + EDGE
     colors = "".join(f".h{head}{{fill:{PALETTE[f'head-{head}']}}}" for head in sorted({head for _, head in owners}))
     style = (
-        f"text{{font-family:{FONT};fill:{PALETTE['ink']}}}.m{{text-anchor:middle}}.b{{font-weight:600}}"
-        ".s12{font-size:12px}.s14{font-size:14px}.t{font-family:ui-monospace,Menlo,Consolas,monospace}"
+        f"text{{font-family:{SANS};fill:{PALETTE['ink']}}}.m{{text-anchor:middle}}.b{{font-weight:600}}"
+        f".s12{{font-size:12px}}.s14{{font-size:14px}}.t{{font-family:{MONO}}}"
         f".x{{opacity:0;fill:{PALETTE['wrong']}}}.q{{fill:{PALETTE['quiet']}}}.w{{fill:{PALETTE['paper']}}}"
         f".k{{fill:{PALETTE['plain']};opacity:0}}.k{RESTING}{{opacity:1}}{colors}"
         f"@media(prefers-reduced-motion:no-preference){{.c,.k,.x,.n{{animation:{SECONDS * len(steps)}s infinite}}"

@@ -15,7 +15,9 @@ from .picture import Picture, Scene
 from .sharing.devices import draw_devices
 from .sharing.kv_cache import draw_kv_cache
 from .sharing.kv_sharing import draw_kv_sharing
+from .style import MONO as MONO
 from .style import PALETTE
+from .style import SANS as SANS
 from .style import head_color as head_color
 from .tensors.heads import draw_attention, draw_heads
 from .tensors.matrix_product import draw_matrix_product

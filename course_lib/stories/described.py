@@ -21,7 +21,7 @@ from course_lib.attention import (
 )
 from course_lib.attention.convert import wrapper_to_split
 
-from .exchange import read_weights
+from .exchange import around, read_weights
 from .forms import ROPE_THETA, WINDOW, latent, llama, one_head
 from .storyteller import MakeAttention, Storyteller
 
@@ -148,18 +148,13 @@ def in_course_form(model: Storyteller) -> Storyteller:
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         expected = model(tokens)
         for attention in _forms(model):
-            other = model.like(attention).eval()
-            other.load_state_dict(_without_attention(model), strict=False)
+            other = around(model, attention)
             pairs = zip(other.attentions, model.attentions, strict=True)
             if not all(read_weights(form, theirs, model.options["width"]) for form, theirs in pairs):
                 continue
             if torch.allclose(other(tokens), expected, rtol=CLOSE, atol=CLOSE):
                 return other
     raise ValueError(_refusal(model))
-
-
-def _without_attention(model: Storyteller) -> dict[str, Tensor]:
-    return {name: weight for name, weight in model.state_dict().items() if ".attention." not in name}
 
 
 def _is_plain(attention: Any) -> bool:

@@ -38,13 +38,18 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
     """
     if isinstance(attention, nn.Module) or not callable(attention):
         raise TypeError(f"attention is {attention!r:.60}: give a class, called as attention(width, width, num_heads)")
-    other = model.like(attention).eval()  # without dropout, whose outputs are never the same
-    weights = model.state_dict()
-    kept = {name: weights[name] for name in other.state_dict() if ".attention." not in name}
-    other.load_state_dict(kept, strict=False)
+    other = around(model, attention)
     for trained, new in zip(model.attentions, other.attentions, strict=True):
         fit_weights(trained, new, model.options["width"])
     return other
+
+
+def around(model: Storyteller, attention: MakeAttention) -> Storyteller:
+    """The same storyteller with another class of attention in each block, with random weights, in eval mode."""
+    other = model.like(attention)
+    kept = {name: weight for name, weight in model.state_dict().items() if ".attention." not in name}
+    other.load_state_dict(kept, strict=False)
+    return other.eval()  # without dropout, whose outputs are never the same
 
 
 def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:

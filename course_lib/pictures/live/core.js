@@ -272,12 +272,14 @@ function begin(...parts) {
   new ResizeObserver(tell).observe(document.documentElement);
 }
 
-const dot = (a, b) => a.reduce((sum, number, i) => sum + number * b[i], 0);
+const sum = numbers => numbers.reduce((a, b) => a + b, 0);
+const dot = (a, b) => sum(a.map((number, i) => number * b[i]));
+const signed = number => number.toFixed(2).replace("-", "−");
 
 // As PyTorch's softmax of one row: where all scores are -Infinity it is nan.
 function softmax(scores) {
-  const largest = Math.max(...scores), powers = scores.map(score => Math.exp(score - largest)), sum = powers.reduce((a, b) => a + b);
-  return powers.map(power => power / sum);
+  const largest = Math.max(...scores), powers = scores.map(score => Math.exp(score - largest)), all = sum(powers);
+  return powers.map(power => power / all);
 }
 
 // Calls `move` with each event of a pointer that has taken hold of an element.

@@ -11,7 +11,6 @@ let query, d;
 
 const quoted = word => `“${words[word]}”`;
 const within = (number, low, high) => Math.min(high - EDGE, Math.max(low + EDGE, number));
-const signed = number => number.toFixed(2).replace("-", "−");
 const percent = weight => `${Math.round(100 * weight)}%`;
 const largest = numbers => numbers.indexOf(Math.max(...numbers));
 
@@ -44,7 +43,7 @@ keys.forEach(key => compare.keepFree(origin, key));
 keys.forEach((key, i) => compare.label(words[i], key, origin, 8));
 const asked = compare.arrow("query"), name = compare.add("text", {class: "query"}, "query");
 const handle = compare.add("g", {class: "handle", tabindex: 0, role: "slider", "aria-label": "Query: drag it, or press the arrow keys",
-  "aria-valuemin": -180, "aria-valuemax": 180}, svg("circle", {r: 24, class: "halo"}), svg("circle", {r: 9}));
+  "aria-valuemin": -180, "aria-valuemax": 180}, svg("circle", {r: 22, class: "halo"}), svg("circle", {r: 9}));
 
 const blend = new Plane("The context among the values", [.01, .205, .55, .55]);
 blend.polygon(data.hull, "hull");

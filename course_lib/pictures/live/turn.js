@@ -3,7 +3,6 @@
 const half = data.query.length / 2, pairs = [...Array(half).keys()], bases = Object.values(data.bases);
 const rates = base => pairs.map(pair => base ** (-pair / half));  // radians a token
 const inPairs = vector => pairs.map(pair => [vector[pair], vector[pair + half]]);
-const number = value => value.toFixed(2).replace("-", "−");
 const degrees = radians => radians * 180 / Math.PI;
 const state = {query: 0, key: 0, base: bases[0], length: data.lengths[0]};
 
@@ -20,8 +19,6 @@ function rotated(vector, position, base) {
 function parts(query, key) {
   return pairs.map(pair => query[pair] * key[pair] + query[pair + half] * key[pair + half]);
 }
-const sum = numbers => numbers.reduce((a, b) => a + b);
-
 const SAYS = {
   start: "Two numbers of a head are one arrow in a dial: the later a word stands in the text, the further its arrows are turned.",
   apart: "Moved apart: the angle between the two arrows of a dial changes, most in the fastest pair, and the score changes with it.",
@@ -64,18 +61,21 @@ function drawDials(query, key) {
     const label = `Pair ${pair}: ${Math.abs(degrees(between)).toFixed(0)} degrees between query and key`;
     return `<div><svg viewBox="-1.3 -1.3 2.6 2.6" role="img" aria-label="${label}"><circle r="1"/>${drawn}`
       + arrow(before[pair], scale, "before query") + arrow(other[pair], scale, "before key") + arrow(keys[pair], scale, "key") + arrow(queries[pair], scale, "query")
-      + `</svg><p><b>${number(adds[pair])}</b><small>${rounded}°<br>a token</small></p></div>`;
+      + `</svg><p><b>${signed(adds[pair])}</b><small>${rounded}°<br>a token</small></p></div>`;
   }).join("");
-  scored.replaceChildren("Score ", make("b", {textContent: number(sum(adds))}), ", all four added");
+  scored.replaceChildren("Score ", make("b", {textContent: signed(sum(adds))}), ", all four added");
 }
 
 // The score at each distance; the dot is where we are.
 function drawCurve() {
   const last = state.length - 1, of = `${state.base} ${state.length}`;
   if (curve.of !== of) {
-    const scores = [...Array(state.length).keys()].map(distance => sum(parts(rotated(data.query, distance, state.base), data.key)));
+    const {query, key} = data, speed = rates(state.base), along = parts(query, key);
+    const across = pairs.map(pair => query[pair] * key[pair + half] - query[pair + half] * key[pair]);
+    const scores = [...Array(state.length).keys()].map(distance =>  // query turned by distance, without its 4,096 vectors
+      pairs.reduce((all, pair) => all + along[pair] * Math.cos(distance * speed[pair]) + across[pair] * Math.sin(distance * speed[pair]), 0));
     const most = Math.max(...scores.map(Math.abs));
-    curve.points = scores.map((score, distance) => [(600 * distance / last).toFixed(1), (60 - 55 * score / most).toFixed(1)]);
+    curve.points = scores.map((score, distance) => [Math.round(6000 * distance / last) / 10, Math.round(600 - 550 * score / most) / 10]);
     curve.of = of;
     curve.innerHTML = `<svg viewBox="0 0 600 120" preserveAspectRatio="none" aria-hidden="true"><path d="M0 60H600"/><path class="line" d="M${curve.points.join("L")}"/></svg><i></i>`;
     ends.replaceChildren(...["distance 0", "the score at each distance", last.toLocaleString("en")].map(textContent => make("span", {textContent})));

@@ -11,7 +11,6 @@ const said = new Sentence(["Read as “True = hidden”, *“it” may look at n
 let mask, reader, brush;
 
 const quoted = (list, and = "and", self) => list.map(word => word === self ? "itself" : `“${words[word]}”`).join(", ").replace(/, ([^,]*)$/, ` ${and} $1`);
-const sum = numbers => numbers.reduce((a, b) => a + b, 0);
 const mayLook = (query, key) => Boolean(mask[query][key]) === (reader === "keep");
 
 // The attention weights of all rows; a row that may look at nothing is nan.

@@ -121,6 +121,14 @@ STATIC_FAULTS = {
     "a widget": (add(nbformat.v4.new_output("display_data", WIDGET)), "stores a widget"),
     "a script": (add(nbformat.v4.new_output("display_data", {"application/javascript": "1"})), "stores a script"),
     "a style that viewers strip": (add_html("<STYLE>p {}</STYLE>"), "shows a <style> in HTML"),
+    "a script in the picture of a figure that moves": (
+        add_html(
+            '<div class="live-figure"><div class="still"><figure><script>1</script></figure></div>'
+            "<script>2</script></div>"
+        ),
+        "shows a <script> in HTML",
+    ),
+    "a script that is no moving figure's": (add_html("<div><script>2</script></div>"), "shows a <script> in HTML"),
     "a drawing that viewers strip": (add_html("<svg width='1'></svg>"), "shows a <svg> in HTML"),
     "a machine's own kernel": (set_metadata(kernelspec={"name": "my-env"}), "the kernelspec is"),
     "times of execution": (timed_cell, r"metadata\.execution"),
