@@ -1,6 +1,6 @@
 """Exercises that explain mistakes: `check("split_heads", split_heads)` judges an answer, `progress()` sums up.
 
-Learners use `check`, `filled`, `from_earlier`, `predict` and `progress`; the grader and the course's own tools use
+Learners use `check`, `filled`, `from_earlier`, `predict`, `progress` and `sneak`; the grader and the course's own tools use
 the rest.
 """
 
@@ -23,6 +23,7 @@ from .own_code import from_earlier
 from .prediction import predict
 from .progress_location import PROGRESS_VARIABLE, progress_is_off, progress_path
 from .review import review
+from .sneaking import sneak
 from .verdict import (
     NEEDS_REVIEW,
     NOT_PASSED,
@@ -76,5 +77,6 @@ __all__ = [
     "progress_is_off",
     "progress_path",
     "review",
+    "sneak",
     "stopped",
 ]

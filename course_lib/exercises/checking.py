@@ -8,6 +8,7 @@ from typing import Any
 
 from .attempts import remember
 from .catalogue import ALL, BLANKS, EXERCISES
+from .exercise import Exercise
 from .follow_up import follow_up
 from .illustrated_verdict import illustrated
 from .input_generator import InputGenerator
@@ -39,12 +40,7 @@ def check(name: str, answer: Any) -> Verdict:
         >>> check("split_heads", lambda x, num_heads: x.unflatten(2, (num_heads, -1)).permute(1, 2, 0, 3)).passed
         True
     """
-    known = ALL
-    if name not in known:
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
-        rest = f"did you mean {', '.join(near)}?" if near else f"the exercises are {', '.join(EXERCISES)}."
-        raise ValueError(f"there is no exercise {name!r}; {rest}")
-    exercise = known[name]
+    exercise = exercise_named(name)
     verdict = _for_learner(exercise.judge(LocalAnswer(answer), InputGenerator(SEED)))
     if name in BLANKS and verdict.lesson == exercise.lesson:
         verdict = replace(verdict, lesson=None)  # a blank stands in the lesson to which the verdict would lead
@@ -82,6 +78,15 @@ def filled(name: str, answer: Any) -> Any:
     said = f"{SIGNS[NOT_WRITTEN]} {name}: {NOT_WRITTEN}. " if verdict.state == NOT_WRITTEN else f"{verdict!r}\n  "
     print(f"{said}The lesson goes on with the course's version.")
     return ALL[name].solution
+
+
+def exercise_named(name: str) -> Exercise:
+    """The exercise of that name; a ValueError lists similar names, or all of them, if there is none."""
+    if name not in ALL:
+        near = difflib.get_close_matches(str(name), ALL, n=3, cutoff=0.4)
+        rest = f"did you mean {', '.join(near)}?" if near else f"the exercises are {', '.join(EXERCISES)}."
+        raise ValueError(f"there is no exercise {name!r}; {rest}")
+    return ALL[name]
 
 
 def _for_learner(verdict: Verdict) -> Verdict:

@@ -25,6 +25,7 @@ from .tensors.projections import draw_projections
 from .tensors.rotary import draw_rotary
 from .tensors.vectors import draw_vectors
 from .text import number_text as number_text
+from .weights.attended_words import draw_attended_words
 from .weights.comparison import compare
 from .weights.heatmap import head_heatmaps, heatmap
 from .weights.masks import mask_conventions
@@ -39,6 +40,7 @@ __all__ = [
     "count_chart",
     "dot_table",
     "draw_annotated_code",
+    "draw_attended_words",
     "draw_attention",
     "draw_devices",
     "draw_heads",

@@ -20,6 +20,7 @@ from .language import VOCABULARY, joined, words
 from .muon import Muon
 
 END = "\n"  # the token between two stories
+START = "(start)"  # how that token is shown where a story begins
 PADDING = -100  # not a token: no loss is taken there
 DRAWN_AT_ONCE = 8  # batches
 MakeAttention = Callable[[int, int, int], nn.Module]  # (width in, width out, num_heads)
@@ -119,13 +120,48 @@ class Storyteller(nn.Module):
         start = caches[0].length if caches else 0
         end = start + tokens.shape[1]
         self._check_length(end)
-        table = self.word_table.weight  # (v, m)
-        x = self.word_table(tokens) * (table.shape[1] ** 0.5 / 2)  # (b, t) -> (b, t, m)
-        if self.position_table is not None:
-            x = x + self.position_table[start:end]  # (b, t, m) + (t, m)
+        x = self._embedded(tokens, start)
         for index, block in enumerate(self.blocks):
             x = block(x, cache=caches[index]) if caches else block(x)
-        return self.norm(x) @ table.T  # (b, t, m) @ (m, v) -> (b, t, v)
+        return self.norm(x) @ self.word_table.weight.T  # (b, t, m) @ (m, v) -> (b, t, v)
+
+    def _embedded(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """Vectors of tokens and of their positions, which begin at start: (b, t) -> (b, t, m)."""
+        x = self.word_table(tokens) * (self.word_table.embedding_dim**0.5 / 2)
+        if self.position_table is None:
+            return x
+        return x + self.position_table[start : start + tokens.shape[1]]  # (b, t, m) + (t, m)
+
+    @torch.no_grad()
+    def attention_inputs(self, text: str) -> list[Tensor]:
+        """What the attention of each block is given when the model reads a text: one (1, token, width) per block."""
+        tokens = self.encode(text)
+        self._check_length(tokens.shape[1])
+        x, inputs = self._embedded(tokens), []
+        for block in self.blocks:
+            inputs.append(cast(Block, block).attention_norm(x))
+            x = block(x)
+        return inputs
+
+    @torch.no_grad()
+    def attention_weights(self, text: str) -> tuple[list[str], Tensor]:
+        """Where the model looks when it reads a text.
+
+        Returns:
+            The tokens, of which the first, START, stands before the text; and the attention weights, (block, head,
+            query, key).
+
+        Raises:
+            ValueError: A word that the model doesn't know, or a text that is too long.
+            TypeError: The attention has no return_weights.
+        """
+        if not all(any(each.name == "return_weights" for each in parameters_of(one)) for one in self.attentions):
+            raise TypeError("the attention of this model returns no weights: give it a class with return_weights=True")
+        found = [
+            attention(x, return_weights=True)[1][0]
+            for attention, x in zip(self.attentions, self.attention_inputs(text), strict=True)
+        ]
+        return [START, *words(text)], torch.stack(found)
 
     def _check_length(self, length: int) -> None:
         """Refuse more tokens than the model can read."""

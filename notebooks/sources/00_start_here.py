@@ -3,18 +3,13 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/00_start_here.ipynb)
 #
-# "The mouse ate the cheese." "The mouse is next to the keyboard." You know at once which kind of mouse is meant,
-# because you look at the other words. A model that describes each word by a fixed list of numbers can't tell the two
-# apart. The numbers for "mouse" have to depend on the words around it, and **attention** is the step of a model that
-# takes these words into account.
-#
-# In this course you write attention yourself: first a single one, which is called a head, then many of them side by
-# side, then the forms that today's language models use, and at the end a tiny model that writes. In this lesson you
-# check that your notebook works, and blend the mouse with the mean of its sentence, in three lines of code. Then you
-# see attention, on another sentence, take much from some words and little from others, and learn to read its picture.
+# A small model is about to tell you a story. Then you'll switch off one part of it, and the story will fall to pieces.
+# That part is **attention**, and in this course you write it yourself: one head first, then many heads side by side,
+# then the forms that today's language models use. Whatever you write goes into a storyteller like this one, and you
+# read what becomes of its stories.
 #
 # **You need** Python, basic PyTorch (tensors, `@`, `nn.Module`, `.backward()`), and a rough idea of what a matrix
-# product, a gradient and a standard deviation are. **It takes** about 25 minutes.
+# product, a gradient and a standard deviation are. **It takes** about 35 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -32,39 +27,106 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %% [markdown]
-# ## Is everything here?
+# ## A story, and what holds it together
 #
-# Click into a cell and press **Shift + Enter** to run it. The next cell prints the versions that you have. Yours may
-# differ from the ones stored here, and that is fine.
+# Click into a cell and press **Shift + Enter** to run it. This one loads a model that has learned to tell little
+# stories, and lets it tell one.
 
-# %% tags=["versions", "nbval-ignore-output"]
-import platform
+# %%
+from textwrap import fill
 
 import torch
 
 from course_lib.device import course_device
+from course_lib.exercises import check, filled, from_earlier, predict
+from course_lib.pictures import draw_attended_words, draw_vectors, heatmap
+from course_lib.show import show
+from course_lib.stories import load_storyteller
 
 device = course_device()
-print("Python", platform.python_version())
-print("torch", torch.__version__, "on", device)
+storyteller = load_storyteller("weight split").to(device)
+beginning = "In a green valley lived a mouse named Maya. One"
+print(fill(storyteller.write(beginning), 80))
+size = sum(parameter.numel() for parameter in storyteller.parameters())
+print(f"({size} numbers, {len(storyteller.vocabulary)} words)")
 
 # %% [markdown]
-# The last word is the **device** on which this notebook computes. It is `cpu`, unless you chose a **kernel** (the
-# process that runs your cells) for a GPU in the menu *Kernel > Change Kernel*. Apart from timings and from models that
-# you train, the lessons give the same numbers on both devices, up to rounding.
-#
-# ## Tokens and embeddings
-#
-# A model does not read words. A text is cut into **tokens**, which are words or pieces of words, and each token is
-# looked up in a table that holds a row of numbers for it. This row is the token's **embedding**. Real models use
-# hundreds or thousands of numbers per token and learn them in training. For the two sentences about the mouse, eight
-# words with two numbers each will do. We made the numbers up: the first says how much a word has to do with animals
-# and food, the second how much it has to do with computers.
+# Nobody typed that story in. The model has 133,824 numbers, it knows 343 words, and it writes one word after
+# another. Who is who, what belongs to whom, who "she" is: it has to get all of that from the words that stand there
+# already. Now the same model once more, with everything that its attention finds multiplied by 0.
 
 # %%
-from course_lib.exercises import check, filled, from_earlier, predict
-from course_lib.show import show
+silenced = load_storyteller("weight split").to(device)
+with torch.no_grad():
+    for attention in silenced.attentions:
+        attention.out_proj.weight.zero_()
+print(fill(silenced.write(beginning, num_words=60), 80))
 
+# %% [markdown]
+# It still knows which word likes to follow which. What it can't do any more is look back. Each word is made from the
+# one before it, and nothing that was said earlier counts.
+#
+# So what does attention look at? We stop a story just before a word and ask one of the model's eight heads. (What a head
+# is, you'll know in an hour.)
+
+# %%
+told = (
+    "In a green valley lived a bear named Zoe. One morning Zoe went to the lake. "
+    'By the lake she met a pig. "My name is Leo," said the pig. "And I am Zoe," said '
+    "the bear. Zoe and Leo talked until the sun went down."
+)
+
+
+def where_it_looks(question):  # tokens, and the attention weights at the last one
+    tokens, weights = storyteller.attention_weights(f"{told} {question}")
+    return tokens, weights[1, 2, -1]
+
+
+tokens, row = where_it_looks("What was the name of the bear? It was")
+draw_attended_words(tokens, row, title="Which word comes after “It was”?")
+
+# %% [markdown]
+# The model cuts a text into **tokens**, here words and punctuation marks. The number under a token is its **attention
+# weight**: how much this head takes from it. Asked for a name, it looks at a name. The same story, another question:
+#
+# **Predict.** Which token will the head take most from? Write your guess in place of the dots and run the cell. As long
+# as there is no guess, it gives nothing away.
+
+# %%
+tokens, row = where_it_looks("Where did they meet? By the")
+guess = ...  # write a word in quotes in place of the dots
+predict(guess, lambda: tokens[row.argmax()])
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# From "lake". Nobody told the head that a *where* wants a place. It learned to look there, because it had to guess the
+# next word in twenty thousand stories.
+#
+# </details>
+#
+# Don't trust it too far, though. Ask for the other animal's name:
+
+# %%
+tokens, row = where_it_looks("What was the name of the pig? It was")
+print("most goes to", tokens[row.argmax()])
+rest = storyteller.write(f"{told} What was the name of the pig?", num_words=4)
+print(rest.removeprefix(told))
+
+# %% [markdown]
+# Wrong! In the stories that it learned from, the first question is always about the hero, so it never had to find out
+# *whose* name is wanted. A model learns what it needs and not a bit more. You'll meet that again. Try questions of your
+# own, too; the model tells you if it doesn't know one of your words.
+#
+# ## One word, two meanings
+#
+# How can a word find another one? Start with two sentences that need no model: "The mouse ate the cheese." and "The
+# mouse is next to the keyboard." You know at once which kind of mouse is meant, because you look at the other words. A
+# model describes each token by a row of numbers, its **embedding**, which it looks up in a table. Real tables are
+# learned and hold hundreds of numbers per token. For our two sentences, two per word will do, and we made them up: the
+# first says how much a word has to do with animals and food, the second how much with computers.
+
+# %%
 vocabulary = ["the", "mouse", "ate", "cheese", "is", "next", "to", "keyboard"]
 rows = [
     [0.1, 0.1], [0.6, 0.6], [0.8, 0.1], [0.9, 0.1],
@@ -74,8 +136,8 @@ table = torch.tensor(rows, device=device)
 show("table", table, "token width", vocabulary, digits=1)
 
 # %% [markdown]
-# `show` is the course's way to print a tensor: it names the axes and their sizes, and it labels each row with its
-# word. The row of "mouse" has as much of the animal as of the computer, because a table can't know which one is meant.
+# `show` prints a tensor with the names of its axes. The row of "mouse" has as much of the animal as of the computer: a
+# table can't know which one is meant.
 #
 # **Write it yourself.** Turn a sentence into its embeddings, one row per token. Put your lines in place of
 # `raise NotImplementedError`; such a function that you write is called a **blank**. As long as a blank is empty or
@@ -107,16 +169,12 @@ embed_sentence = filled("embed_sentence", embed_sentence)
 # %%
 at_the_cheese = embed_sentence("the mouse ate the cheese", vocabulary, table)
 at_the_keyboard = embed_sentence("the mouse is next to the keyboard", vocabulary, table)
-print(
-    tuple(at_the_cheese.shape), "and", tuple(at_the_keyboard.shape), "= (token, width)"
-)
+print("(token, width):", tuple(at_the_cheese.shape), tuple(at_the_keyboard.shape))
 print("'mouse' is the same in both:", torch.equal(at_the_cheese[1], at_the_keyboard[1]))
 
 # %% [markdown]
-# ## Let the neighbours in
-#
-# The table holds one mouse for both sentences. The simplest remedy is to give each token something of its whole
-# sentence: it keeps a part of its own vector, and takes the rest from the mean of all vectors.
+# The simplest remedy is to give each token something of its whole sentence: it keeps a part of its own vector and takes
+# the rest from the mean of all.
 #
 # **Write it yourself.** `share` is the part that comes from the mean.
 
@@ -142,163 +200,151 @@ blend_with_mean = filled("blend_with_mean", blend_with_mean)
 # The mean is a single row. PyTorch adds it to each row of `own`, which is called *broadcasting*.
 #
 # </details>
-#
-# Here is the mouse after each sentence has given it one half, as arrows: to the right is animals and food, upwards is
-# computers.
 
 # %%
-from course_lib.pictures import draw_vectors
-
-mouse_at_the_cheese = blend_with_mean(at_the_cheese, 0.5)[1]
-mouse_at_the_keyboard = blend_with_mean(at_the_keyboard, 0.5)[1]
-arrows = {"in the table": embed_sentence("mouse cheese keyboard", vocabulary, table)}
-arrows["mouse at the cheese"] = mouse_at_the_cheese
-arrows["mouse at the keyboard"] = mouse_at_the_keyboard
-title = "One word, two sentences, two vectors"
-draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
-
-# %%
-mouse = table[vocabulary.index("mouse")]
-mice = torch.stack([mouse, mouse_at_the_cheese, mouse_at_the_keyboard])
 places = ["in the table", "at the cheese", "at the keyboard"]
-show("'mouse'", mice, "token width", places, digits=2)
+
+
+def show_mice(by_the_cheese, by_the_keyboard):
+    mice = torch.stack([table[1], by_the_cheese, by_the_keyboard])
+    show("'mouse'", mice, "token width", places, digits=2)
+
+
+blends = [blend_with_mean(each, 0.5) for each in (at_the_cheese, at_the_keyboard)]
+show_mice(blends[0][1], blends[1][1])
 
 # %% [markdown]
-# One word now has two vectors. The mouse that ate the cheese is more animal than computer, 0.55 against 0.40, and the
-# mouse next to the keyboard is more computer than animal, 0.46 against 0.38. The table did not say so; the neighbours
-# did. All four numbers are smaller than the 0.60 of the table, however, so even at the keyboard the mouse has less of
-# the computer than before. The last is the fault of words such as "the" and "is": both of their numbers are close to 0,
-# and they pull the mean down.
+# One word, two vectors, and they differ in the right direction. But look at the keyboard: its mouse has *less* of the
+# computer than the table's mouse, 0.46 instead of 0.60. "The", "is" and "to" stand in the way. They say nothing about
+# mice, and in a mean each of them counts as much as the keyboard does.
 #
 # **Predict.** In "the cheese ate the mouse" the same words stand in another order. Does the blend give "mouse" the
-# same vector as in "the mouse ate the cheese"? Write your guess in place of the dots and run the cell. As long as
-# there is no guess, it gives nothing away.
+# same vector as in "the mouse ate the cheese"?
 
 # %%
 eaten = embed_sentence("the cheese ate the mouse", vocabulary, table)
-eaten_mouse = blend_with_mean(eaten, 0.5)[4]
 guess = ...  # write "yes" or "no" in place of the dots
-predict(guess, lambda: torch.allclose(eaten_mouse, mouse_at_the_cheese))
+predict(guess, lambda: torch.allclose(blend_with_mean(eaten, 0.5)[4], blends[0][1]))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It gives the same vector, because a mean does not depend on the order. Attention by itself has the same weakness as
-# long as no word is hidden from any other, and [lesson 07](07_order_and_padding.ipynb) removes it.
+# It does, because a mean doesn't care about order. Attention by itself doesn't either, as long as every token may look
+# at every other; [lesson 07](07_order_and_padding.ipynb) gives it a sense of order.
 #
 # </details>
 #
-# The mean is a crude tool: each time that "the" stands in a sentence, it counts as much as "cheese", although it
-# says nothing about mice. Attention lets each token choose: it takes much from some tokens and little from others, and
-# which ones is something that a model learns.
+# ## Let each word choose
 #
-# ## Attention changes a word's numbers
+# A mouse should take much from "cheese" and little from "the". So it has to compare itself with each token first. A
+# **dot product** compares two vectors: multiply them number by number and add up. If both are large in the same places,
+# the sum is large. That gives a **score** for each pair of tokens. **Softmax** turns a row of scores into attention
+# weights: numbers above 0 that sum to 1. And then the token takes from each other token as much as its weight says.
 #
-# Most lessons use another sentence, six tokens with three made-up numbers each, so that you can check every one of
-# them by eye:
+# That's attention. In the papers it has more letters; the idea is these three steps, *compare, weigh, mix*.
+#
+# **Write it yourself.** `sharpness` is a number that all scores are multiplied by: the higher it is, the pickier the
+# token.
 
 # %%
-from course_lib.inputs import dream_big
+def mix_by_likeness(embeddings, sharpness):
+    # (token, width), a number -> (token, width)
+    raise NotImplementedError  # three lines: scores, weights, mix
 
-words, embeddings, x = dream_big(device=device)
-show("embeddings", embeddings, "token width", words, digits=2)
-print("x:", tuple(x.shape), "= (batch, token, width)")
+
+mix_by_likeness = filled("mix_by_likeness", mix_by_likeness)
 
 # %% [markdown]
-# The layers of this course always take a **batch**, which is several sentences at once. Their input `x` therefore has
-# one axis more than `embeddings`, even if there is only one sentence in it.
+# <details><summary>Solution</summary>
 #
-# Here is an attention layer. (A **layer** is a part of a model that computes new numbers from its input, with numbers
-# of its own that are learned.) You need not understand this cell yet, because you will write such a layer yourself in
-# [lesson 01](01_single_head.ipynb). It takes our sentence and returns two numbers per token.
+# ```python
+# def mix_by_likeness(embeddings, sharpness):
+#     # (token, width), a number -> (token, width)
+#     scores = sharpness * embeddings @ embeddings.T  # (query, key)
+#     weights = scores.softmax(dim=-1)  # each row sums to 1
+#     return weights @ embeddings
+# ```
+#
+# The row of a token in `scores` has its dot product with each token of the sentence. Softmax goes along the row,
+# `dim=-1`.
+#
+# </details>
 
 # %%
-from course_lib.attention import SingleHeadAttention
+mixes = [mix_by_likeness(each, 4) for each in (at_the_cheese, at_the_keyboard)]
+half = [(at_the_cheese + mixes[0]) / 2, (at_the_keyboard + mixes[1]) / 2]
+show_mice(half[0][1], half[1][1])
 
-torch.manual_seed(99)
-head = SingleHeadAttention(d_in=3, d_out=2, causal=False)
-with torch.no_grad():
-    head.q_proj.weight *= 4  # larger than untrained weights, so that a pattern shows
-    head.k_proj.weight *= 4
-head = head.to(device)
-output, weights = head(x, return_weights=True)
-show("output", output[0], "token width", words)
+# %%
+arrows = {"in the table": embed_sentence("mouse cheese keyboard", vocabulary, table)}
+arrows["mouse at the cheese"] = half[0][1]
+arrows["mouse at the keyboard"] = half[1][1]
+title = "One word, two sentences, two vectors"
+draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 
 # %% [markdown]
-# **Predict.** We replace the three numbers of the first token, "Dream", by others and leave the other five tokens as
-# they are. How many of the six rows of the output change?
+# To the right is animals and food, upwards is computers. At the keyboard the mouse now keeps its 0.60 of the computer,
+# and at the cheese it has gained: 0.64 of the animal. The little words no longer pull anything down.
+#
+# **Predict.** Suppose that we replace the embedding of "keyboard" by other numbers and leave the other tokens as they
+# are. The sentence "the mouse is next to the keyboard" has seven tokens. How many of the seven rows of the mix change?
 
 # %%
-other = x.clone()
-other[0, 0] = torch.tensor([0.1, 0.9, 0.2], device=device)  # instead of "Dream"
+changed = at_the_keyboard.clone()
+changed[6] = torch.tensor([0.9, 0.3], device=device)
 # one True or False per row: has any of its numbers changed?
-row_changes = (head(other)[0] != output[0]).any(dim=-1)
-guess = ...  # write a number from 0 to 6 in place of the dots
+row_changes = (mix_by_likeness(changed, 4) != mixes[1]).any(dim=-1)
+guess = ...  # write a number from 0 to 7 in place of the dots
 predict(guess, lambda: int(row_changes.sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# All six change: the row of the token that we replaced, and also the rows of the five tokens that we left alone,
-# because each of them takes something from "Dream". This is what attention is for: the numbers of a word now depend
-# on its neighbours.
+# All seven: the row of the token that we replaced, and those of the six that we left alone, because each of them takes
+# something from the keyboard. This is what attention is for. The numbers of a word now depend on its neighbours.
 #
 # </details>
 #
-# ## What an attention weight is
+# ## Read a heatmap
 #
-# For each token, the layer computes how much to take from each token of the sentence, itself included. These numbers
-# are the **attention weights**. The output of a token is a mix of what all tokens offer, and its attention weights
-# are the shares of this mix. We draw them as a **heatmap**. Read two remarks before you look at it:
-#
-# > **The pattern means nothing.** Nobody has trained this layer. Its numbers were drawn at random, so it is chance
-# > which word attends to which. Trained layers come in [lesson 10](10_what_heads_learn.ipynb). Until then, look at
-# > *how* the numbers are computed, and don't ask why one word attends to another.
-# >
-# > **"Weight" has two meanings.** An *attention weight* says how much one token takes from another. It is computed
-# > anew for each sentence. A *weight matrix* belongs to the model, like `head.q_proj.weight`. It is learned once,
-# > and then it is the same for all sentences.
+# A table of attention weights is drawn as a **heatmap**. A **row** is the token that looks, the *query*; a **column** is
+# a token that it looks at, the *key*. Here are the weights of the mouse and its neighbours:
 
 # %%
-from course_lib.pictures import heatmap
-
-heatmap(weights, words)
+scores = 4 * at_the_keyboard @ at_the_keyboard.T
+weight_table = scores.softmax(dim=-1)
+seven = "the mouse is next to the keyboard".split()
+heatmap(weight_table[None, None], seven)
 
 # %% [markdown]
-# You read it as follows:
-#
-# - A **row** is the token that looks, the *query*. A **column** is a token that it looks at, the *key*.
-# - The number in a cell is an attention weight, from 0 to 1. The colour shows the same number.
-# - Each row sums to 1, because a row contains all the shares of one token's mix. (The printed numbers are rounded, so
-#   their sum may be off by a hundredth.)
-#
-# **Read it.** From which token does "and" take most? Find its row, then the brightest cell in it, and write your
-# answer as you write a guess.
+# **Read it.** From which token does "next" take most? Find its row, then the brightest cell in it.
 
 # %%
-# those of the first sentence: (batch, 1, query, key) -> (query, key)
-weight_table = weights[0, 0]
-row = weight_table[words.index("and")]
 guess = ...  # write a word in quotes in place of the dots
-predict(guess, lambda: words[row.argmax()])  # the word at the row's largest number
+predict(guess, lambda: seven[weight_table[seven.index("next")].argmax()])
 
 # %% [markdown]
 # <details><summary>After your answer</summary>
 #
-# The brightest cell in the row of "and" is in the column of "it", with 0.44. If you answered "for", you went down the
-# column of "and" instead, and this column shows how much the others take from "and".
+# From "keyboard", whose column is bright in many rows. If you answered "mouse", you may have gone down the column of
+# "next" instead of along its row.
 #
 # </details>
 #
+# One word of warning. **"Weight" has two meanings.** An *attention weight* says how much one token takes from another.
+# It is computed anew for each sentence. A *weight matrix* belongs to the model, like the one that you set to 0 above.
+# It is learned once, and then it is the same for all sentences.
+#
 # ## How the lessons work
 #
-# The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
-# break anything: *Ctrl + Z* takes back what you typed in a cell, and *Restart Kernel and Run All Cells* in the menu
-# *Kernel* computes everything anew from the cells as they are. Most terms are set in bold in the place that explains
-# it, and the course's web book has a glossary.
+# Most lessons follow a sentence of six words with three numbers each, "Dream big and work for it", so that you can check
+# every step with a finger. Its numbers are made up or random, and its patterns mean nothing. What attention is *for*, you
+# see in the stories.
 #
-# You have already met blanks and **predictions**. Guess before you run the cell, because a wrong guess shows you what
-# you have not understood yet. Here is one more blank, about the table of attention weights above.
+# The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
+# break anything: *Ctrl + Z* takes back what you typed, and *Restart Kernel and Run All Cells* in the menu *Kernel*
+# computes everything anew. A wrong guess is worth more than a right one, because it shows what you have not understood
+# yet. Here is one more blank, about the heatmap above.
 
 # %%
 def row_sums(weights):  # (query, key) -> (query): what does each row add up to?
@@ -318,13 +364,12 @@ row_sums = filled("row_sums", row_sums)
 # </details>
 
 # %%
-show("row sums", row_sums(weight_table), "query", words)
+show("row sums", row_sums(weight_table), "query", seven)
 
 # %% [markdown]
-# Each row sums to 1, up to rounding.
-#
-# All other lessons have **exercises** in a notebook of their own. There you call `check` on your answer, which runs
-# your code on inputs of its own and tells you what is wrong with it. This is its verdict on a sum along the wrong axis:
+# Each row sums to 1, up to rounding. All other lessons have **exercises** in a notebook of their own. There you call
+# `check` on your answer, which runs your code on inputs of its own and tells you what is wrong with it. This is its
+# verdict on a sum along the wrong axis:
 
 # %%
 check("row_sums", lambda weights: weights.sum(dim=0))
@@ -338,34 +383,41 @@ check("row_sums", lambda weights: weights.sum(dim=0))
 row_sums = from_earlier("row_sums")
 
 # %% [markdown]
-# ## What is different here
-#
-# 1. **You write the code, and mistakes have names.** The check recognises the usual mistakes by their results. In
-#    [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code from elsewhere.
-# 2. **Pictures are drawn from your tensors.** They are computed when you run their cell, so they change with your code.
-#    (Only some pictures of lessons 11 and 13 show stored measurements and the limits of machines.)
-# 3. **Claims are checked.** Where a lesson says that two ways of computing attention are the same, it compares their
-#    numbers in a cell, like this:
+# Three things are different here. *You write the code, and mistakes have names*: the check recognises the usual mistakes
+# by their results, and in [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code
+# from elsewhere. *Pictures are drawn from your tensors*, so they change with your code. And *claims are checked*: where a
+# lesson says that two ways of computing attention are the same, it compares their numbers in a cell. Here is the first
+# of them, your mix against PyTorch's own attention:
 
 # %%
 import torch.nn.functional as F
 
-queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
-by_pytorch = F.scaled_dot_product_attention(queries, keys, values)
-torch.testing.assert_close(output, by_pytorch)
-print("the course's head and PyTorch's own attention are equal")
+batch = at_the_keyboard[None]  # (1, token, width)
+by_pytorch = F.scaled_dot_product_attention(batch, batch, batch, scale=4.0)
+torch.testing.assert_close(mixes[1], by_pytorch[0])
+print("your mix and PyTorch's own attention are equal")
+
+# %% [markdown]
+# The next cell prints the versions that you have. Yours may differ from the ones stored here, and that is fine. Apart
+# from timings and from models that you train, the lessons give the same numbers on a CPU and on a GPU, up to rounding.
+
+# %% tags=["versions", "nbval-ignore-output"]
+import platform
+
+print("Python", platform.python_version())
+print("torch", torch.__version__, "on", device)
 
 # %% [markdown]
 # ## The lessons
 #
-# Together they take about 10½ hours. The minutes are those that each lesson states: the time to read it, to run it, and
+# Together they take about 11 hours. The minutes are those that each lesson states: the time to read it, to run it, and
 # to fill in its blanks. If you also try each *Your turn*, and stop where something is new to you, count an hour per
 # lesson. The exercises take additional time.
 #
 # | lesson | you end up with | minutes |
 # |---|---|---|
-# | 00 Start here | one word, two vectors, and how to read a heatmap | 25 |
-# | [01 Build one attention head](01_single_head.ipynb) | one token by hand, then matrices, then your `MyHead` | 40 |
+# | 00 Start here | one word, two vectors, and attention in three lines | 35 |
+# | [01 Build one attention head](01_single_head.ipynb) | one token by hand, then matrices, then your `MyHead` | 45 |
 # | [02 Hide what must not be seen](02_masks_and_dropout.ipynb) | causal and padding masks, and a test for both | 45 |
 # | [03 Put heads side by side](03_wrapper.ipynb) | several heads as a list, and why several | 35 |
 # | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory | 35 |

@@ -3,13 +3,11 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/01_single_head.ipynb)
 #
-# In this lesson you write attention. You begin with one word and numbers that you can check by hand, you see queries
-# and keys as arrows in the plane, and at the end you have a PyTorch module, `MyHead`, that gives the same numbers as
-# the head in the course's own library. The path, from six words with three numbers each to a module, follows chapter 3
-# of Sebastian Raschka's book [Build a Large Language Model (From
-# Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
+# In lesson 00 a head was asked for a name, and found it. Here is the story again, with the attention
+# weights of that head. In the next 45 minutes you write such a head, line by line. Then you give it the weight matrices
+# that were learned by the one below, and it will find the name with *your* lines.
 #
-# **You need** [lesson 00](00_start_here.ipynb). **It takes** about 40 minutes.
+# **You need** [lesson 00](00_start_here.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -31,27 +29,38 @@ import torch
 from torch import nn
 
 from course_lib.device import course_device
-from course_lib.exercises import filled, predict
+from course_lib.exercises import check, filled, predict, sneak
 from course_lib.inputs import dream_big
-from course_lib.pictures import draw_matrix_product, draw_vectors, heatmap
+from course_lib.pictures import draw_attended_words, draw_matrix_product, heatmap
+from course_lib.pictures.live import drag_the_query
 from course_lib.show import show
+from course_lib.stories import load_storyteller
 
 device = course_device()
+storyteller = load_storyteller("weight split").to(device)
+told = (
+    "In a green valley lived a bear named Zoe. One morning Zoe went to the lake. "
+    'By the lake she met a pig. "My name is Leo," said the pig. "And I am Zoe," said '
+    "the bear. Zoe and Leo talked until the sun went down."
+)
+text = f"{told} What was the name of the bear? It was"
+tokens, trained_weights = storyteller.attention_weights(text)
+draw_attended_words(tokens, trained_weights[1, 2, -1], title="Which word comes next?")
+
+# %% [markdown]
+# ## Compare, weigh, mix
+#
+# To follow every step with a finger, we take a shorter sentence: six tokens with three made-up numbers each. The path
+# from here, by hand first, then as matrices, then as a module, is that of chapter 3 of Sebastian Raschka's book [Build a
+# Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
+
+# %%
 words, embeddings, x = dream_big(device=device)
 show("embeddings", embeddings, "token width", words, digits=2)
 
 # %% [markdown]
-# Each row is one **token**, here a word, and its three numbers are the token's **embedding**. You can think of an
-# embedding as a point in space. In a trained model, tokens that are used in similar ways are close to each other; our
-# numbers are made up, and small enough to check by hand.
-#
-# ## A first attempt, without anything to learn
-#
-# We want each token's vector to depend on the tokens around it. The simplest way to get there is to replace each vector
-# by a mix of all vectors, in which some count more than others. How much a token counts is decided by the **dot
-# product** of two vectors: we multiply them number by number and add up. It is large when the vectors point in similar
-# directions, it is negative when they point in opposite ones, and its size grows with their lengths. Here is the dot
-# product of each token with "work", which we call a **score**, and the length of each vector.
+# You met the three steps in lesson 00. **Compare:** a dot product of two tokens is their *score*. Here is "work" against
+# everybody, and how long the six vectors are:
 
 # %%
 work = words.index("work")
@@ -60,13 +69,10 @@ show("scores of 'work'", scores_of_work, "key", words, digits=3)
 show("lengths", embeddings.norm(dim=-1), "token", words, digits=2)
 
 # %% [markdown]
-# The largest score of "work" is the one with itself, 1.205. To mix the tokens we need numbers that are positive and add
-# up to 1, because then they say which part of the mix comes from which token. These are the **attention weights**. The
-# usual way to get them from scores is called **softmax**: take the exponential of each score, which makes it positive,
+# **Weigh:** softmax makes attention weights of the scores. Take the exponential of each score, which makes it positive,
 # and divide by the sum of them all.
 #
-# **Write it yourself.** Return the attention weights for one row of scores. If you leave the cell as it is, the
-# lesson goes on with the course's version.
+# **Write it yourself**, this time without calling `softmax`.
 
 # %%
 def attention_weights(scores):  # (key) -> (key), all positive, sum 1
@@ -88,8 +94,7 @@ attention_weights = filled("attention_weights", attention_weights)
 #
 # </details>
 #
-# **Predict.** The score of "work" with itself is the largest of the six. Will "work" take more than half of the mix
-# from itself?
+# **Predict.** "work" has its largest score with itself, 1.205. Will it take more than half of the mix from itself?
 
 # %%
 guess = ...  # write "yes" or "no" in place of the dots
@@ -98,16 +103,15 @@ predict(guess, lambda: attention_weights(scores_of_work)[work] > 0.5)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It takes about a fifth from itself, and each of the others gets between a tenth and a fifth, too. Softmax looks at
-# the differences between scores, and ours are close together: the largest is not even half a point above the
-# smallest.
+# It takes about a fifth. Softmax looks at the *differences* between scores, and ours are close together: the largest is
+# not even half a point above the smallest.
 #
 # </details>
 #
-# Now you mix: multiply the vector of each token by its attention weight and add up. The result is called the
-# **context** of "work", because it collects what the tokens of the sentence contribute.
+# **Mix:** multiply the vector of each token by its attention weight, and add up. The result is the **context** of
+# "work". The vectors that are mixed are called `values`; for now they are the embeddings themselves.
 #
-# **Write it yourself.** The vectors that are mixed are called `values`. Here they are the embeddings themselves.
+# **Write it yourself.**
 
 # %%
 def context_of_token(weights, values):  # (key), (key, width) -> (width)
@@ -137,73 +141,40 @@ show("context of 'work'", first_context, "width", digits=3)
 show("mean of all tokens", embeddings.mean(dim=0), "width", digits=3)
 
 # %% [markdown]
-# The new vector of "work" depends on its neighbours, as we wanted. However, it is nearly the plain mean of the six
-# tokens, because the attention weights are so similar. For all six tokens at once, the same computation is one line.
-# With $E$ for the table of embeddings, a mathematician would write it as $\mathrm{softmax}(E E^{\top})\, E$:
-
-# %%
-# (token, width) @ (width, token) -> (query, key)
-first_scores = embeddings @ embeddings.T
-first_contexts = first_scores.softmax(dim=-1) @ embeddings  # dim=-1: row by row
-same = torch.allclose(first_contexts[work], first_context)
-print("row 'work' is the context by hand:", same)
-print("the scores are symmetric:", torch.equal(first_scores, first_scores.T))
-
-# %% [markdown]
-# The scores are symmetric because a dot product is the same in either order of its two vectors.
+# That's almost the plain mean, because the attention weights are almost equal. And there's a second weakness.
 #
 # **Predict.** "work" has its largest score with itself. Of how many of the six tokens is that true?
 
 # %%
+first_scores = embeddings @ embeddings.T  # (query, key)
+has_most = first_scores.argmax(dim=-1)  # where each row has its largest score
 itself = torch.arange(6, device=device)
-# where each row has its largest score: (query, key) -> (query)
-has_most = first_scores.argmax(dim=-1)
 guess = ...  # write a number from 0 to 6 in place of the dots
 predict(guess, lambda: int((has_most == itself).sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Of three. "Dream", "big" and "for" have a larger score with "work" than with themselves, because "work" is the longest
-# of the six vectors. So a dot product does not simply measure how much two tokens resemble each other. It does so only
-# among vectors of the same length; otherwise a long vector has large scores with every vector that points roughly the
-# same way.
-#
-# </details>
-#
-# **Predict.** Is the table of attention weights symmetric, too? In other words, does "work" take as much from "it" as
-# "it" takes from "work"?
-
-# %%
-guess = ...  # write "yes" or "no" in place of the dots
-first_weights = first_scores.softmax(dim=-1)
-predict(guess, lambda: torch.allclose(first_weights, first_weights.T))
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# It isn't, because each row is divided by a sum of its own. But each pair of tokens still has only one score for both
-# directions, and that is too little for language: in "she ate the apple", "ate" has to find what was eaten, while
-# "apple" may have no need to find "ate".
+# Of three. "Dream", "big" and "for" score higher with "work" than with themselves, because "work" is the longest of the
+# six vectors. A dot product measures likeness only among vectors of the same length; otherwise long vectors win.
 #
 # </details>
 #
 # ## Three roles, three projections
 #
-# In the first attempt the same three numbers of a token did three different jobs. They were what the token looks for,
-# what it is found by, and what it passes on. The mixing itself had nothing that a model could learn, either. Real
-# attention solves both problems with one idea: each token gets a vector of its own for each job, and each of these
-# vectors is computed from the embedding by a matrix that is learned.
+# So far the same three numbers did three jobs: they were what a token looks for, what it is found by, and what it hands
+# over. Nothing of it could be learned. And each pair of tokens had one score for both directions, although a pronoun
+# has to find its name while the name couldn't care less.
 #
-# - The **query** says what the token is looking for. It is a vector of its own because what a verb needs, such as its
-#   object, is seldom another verb.
-# - The **key** says what the token can be found by. Because keys differ from queries, the score from "work" to
-#   "it" can differ from the score from "it" to "work".
-# - The **value** is what the token passes on to tokens that attend to it. What makes a token easy to find need not be
-#   what others want to know about it: the key may say no more than *here is a name*, and the value says which name.
+# Attention gives each token a vector of its own for each job:
 #
-# Multiplying by a learned matrix is called a **projection**, and in PyTorch it is an `nn.Linear`. Ours take three
-# numbers and return two, so that we can draw queries, keys and values in the plane.
+# - The **query** is what the token looks for: *somebody asked for a name, so a name comes next.*
+# - The **key** is what it can be found by: *here is a name.*
+# - The **value** is what it hands over to those who find it: *Zoe.*
+#
+# Each of them is the embedding times a matrix that is learned, which is called a **projection**. In PyTorch it is an
+# `nn.Linear`. Ours take three numbers and return two, so that they can be drawn. Nobody has trained them; their numbers
+# are random, and so is every pattern on these six words.
 
 # %%
 d_in, d_out = 3, 2
@@ -216,110 +187,57 @@ with torch.no_grad():
     k_proj.weight *= 4
 q_proj, k_proj, v_proj = q_proj.to(device), k_proj.to(device), v_proj.to(device)
 
-# %% [markdown]
-# Nobody has trained these three **weight matrices**. Their numbers are random, and so is every pattern that follows
-# from them. We look at *how* attention computes; what trained heads attend to is the subject of [lesson
-# 10](10_what_heads_learn.ipynb).
-
 # %%
 # (token, width), each (6, 2)
 queries, keys, values = q_proj(embeddings), k_proj(embeddings), v_proj(embeddings)
-show("queries", queries, "token width", words, digits=2)
+drag_the_query()
 
 # %% [markdown]
-# A query has two numbers, and each of them is a sum of three products. The picture outlines the second number of
-# "work". `nn.Linear` keeps its matrix as (width out, width in), so the product is `x @ q_proj.weight.T`, with the
-# matrix transposed.
-
-# %%
-names = ("x", "q_proj.weight.T", "queries")
-draw_matrix_product(
-    embeddings, q_proj.weight.T, names=names, words=words, highlight=(work, 1)
-)
-
-# %% [markdown]
-# Because queries and keys have two numbers, we can draw them as arrows. Here is the query of "work" among the six
-# keys:
-
-# %%
-title = "Where does the query of 'work' point?"
-draw_vectors({"key": keys, "query of 'work'": queries[work]}, words=words, title=title)
-
-# %% [markdown]
-# The key of "and" is nearest in direction to the query of "work": the angle between them is 21°. The key of "Dream" is
-# almost at a right angle to it, and the four others point away from it. A dot product is positive if the angle is
-# smaller than a right angle, 0 at a right angle, and negative beyond it. So "and" should get the largest score and
-# "Dream" the second largest.
+# Drag the arrow of the query, or choose another word. Each key gets a score, which is large where query and key point
+# the same way. The scores become attention weights, and the context is the balance point of the values: each pulls with
+# its weight. Try to drag the context out of the shaded region. You can't: the weights are positive and sum to 1, so the
+# context stays within the region that the values enclose (their *convex hull*).
 #
-# ## One token by hand
-#
-# The three steps are those of the first attempt, with the query of "work", the keys and the values in their places.
-# **Compare:** the score of a key is its dot product with the query. We divide the scores by the square root of the
-# width, for a reason that you will measure in the section "Why divide by the square root of the width?".
+# Now the same in numbers, for the query of "work". We divide its scores by the square root of the width, for a reason
+# that you'll measure below.
 
 # %%
 products = torch.stack([queries[work] @ key for key in keys])  # one per key
 scores_of_work = products / d_out**0.5
-show("scores of 'work'", scores_of_work, "key", words)
-
-# %% [markdown]
-# As the arrows promised, only "and" has a positive score, "Dream" is close to 0, and the others are negative.
-# **Weigh:** softmax turns the scores into attention weights.
-
-# %%
 weights_of_work = attention_weights(scores_of_work)
+show("scores of 'work'", scores_of_work, "key", words)
 show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
-# "work" takes 0.5750 of its mix from "and" and 0.2025 from "Dream". A negative score does not mean that a token is
-# ignored, because the exponential of any number is positive. (Only that of a number very far below 0 is too small to be
-# stored, and becomes 0.) What counts is how far the score is from the others.
+# Only "and" has a clearly positive score, and takes more than half of the mix. A negative score doesn't mean that a token is
+# ignored, because the exponential of any number is positive. What counts is the distance to the other scores.
 #
-# **Predict.** Suppose that all six keys were the same vector. How large would each of the attention weights be?
+# **Predict.** Suppose that somebody adds 100 to each of the six scores. How large will the attention weight of "and" be?
 
 # %%
-equal_scores = torch.stack([queries[work] @ keys[0]] * 6)
 guess = ...  # write a number such as 0.25 in place of the dots
-predict(guess, lambda: attention_weights(equal_scores)[0].item(), within=0.005)
+shifted = (scores_of_work + 100).softmax(dim=0)
+predict(guess, lambda: shifted[words.index("and")].item(), within=0.005)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# All scores would be equal, so each of the six attention weights would be one sixth, and the context would be the mean
-# of the values.
+# As large as before. Adding 100 to the scores multiplies each exponential by the same number, and the division cancels
+# it. (That is why a real softmax may subtract the largest score first, so that no exponential overflows. Exercise 3 of
+# the sheet is about it.)
 #
 # </details>
-#
-# **Mix:** the context of "work" is the sum of all values, each multiplied by its attention weight.
 
 # %%
 context_of_work = context_of_token(weights_of_work, values)
 show("context of 'work'", context_of_work, "width")
 
 # %% [markdown]
-# In the next picture each dot is the value of a token, with the attention weight that "work" gives it, and the
-# diamond is the context.
-
-# %%
-numbers = weights_of_work.tolist()
-labels = [f"{word} {weight:.3f}" for word, weight in zip(words, numbers, strict=True)]
-vectors = {"value": values, "context of 'work'": context_of_work}
-title = "The context is a point among the values"
-draw_vectors(vectors, words=labels, points=True, title=title)
-
-# %% [markdown]
-# The context is a balance point: each value pulls it with its attention weight. "and" pulls hardest, "Dream" pulls it
-# to the lower left, and the others pull a little. Because the attention weights are positive and sum to 1, the
-# context can never leave the region that the values enclose (their *convex hull*).
-#
-# These three steps, **compare, weigh, mix**, are attention, and every class in this course takes them.
-#
 # ## All tokens at once
 #
-# The six scores of one query are one row of a matrix product, and six queries give six rows. The rows of the left
-# matrix are multiplied by the *columns* of the right one, so the keys have to be transposed: each key becomes a
-# column. The picture outlines query "work", key "and" and their dot product, which is not yet divided by anything. (The
-# columns of `keys.T` and of the products are the six words in their order: "and" is the third.)
+# The six scores of one query are one row of a matrix product, and six queries give six rows. Rows of the left matrix
+# meet *columns* of the right one, so the keys are transposed: each key becomes a column. The picture outlines query
+# "work", key "and" and their product, not yet divided.
 
 # %%
 names = ("queries", "keys.T", "products")
@@ -329,75 +247,32 @@ draw_matrix_product(
 
 # %%
 scores = queries @ keys.T / d_out**0.5  # (query, width) @ (width, key) -> (query, key)
-weights = scores.softmax(dim=-1)  # over the keys
-same = torch.allclose(weights[work], weights_of_work)
-print("row 'work' is what you computed by hand:", same)
-
-# %% [markdown]
-# `dim=-1` is the last axis, the keys, so each *row* is one token's mix and sums to 1. A *column* collects what the six
-# queries take from one key, and need not sum to 1.
-#
-# **Predict.** If you add the sums of all six columns, what do you get?
-
-# %%
-column_sums = weights.sum(dim=0)  # (query, key) -> (key)
-guess = ...  # write a number in place of the dots
-predict(guess, lambda: column_sums.sum().item(), within=0.01)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# You get 6. All columns together are the whole table, and so are all six rows, each of which sums to 1.
-#
-# </details>
-
-# %%
+weights = scores.softmax(dim=-1)  # dim=-1 is over the keys: each row is one token's mix
+context = weights @ values  # (query, key) @ (key, width) -> (query, width)
+print("weights by hand:", torch.allclose(weights[work], weights_of_work))
+print("context by hand:", torch.allclose(context[work], context_of_work))
 heatmap(weights, words)
 
-# %%
-show("column sums", column_sums, "key", words, digits=2)
-
 # %% [markdown]
-# Read the heatmap row by row: the row is the token that looks, the column is the token it looks at. Four of the six
-# tokens take more than half of their mix from "and", whose column collects 2.86 of all that the six have to give. In
-# the first attempt a pair of tokens had one score for both directions. Now it has two, because one token asks with its
-# query and the other answers with its key:
-
-# %%
-and_ = words.index("and")
-for query, key in ((work, and_), (and_, work)):
-    score, weight = scores[query, key], weights[query, key]
-    numbers = f"score {score:5.2f}, attention weight {weight:.2f}"
-    print(f"'{words[query]}' looks at '{words[key]}': {numbers}")
-
-# %% [markdown]
-# "work" takes more than half of its mix from "and", and "and" takes only 0.05 from "work", less than a third of an
-# equal share.
+# Two products, a division and a softmax compute for all tokens what you did for one. Each row sums to 1. A column
+# collects what all tokens take from one of them, and need not: four tokens take more than half of their mix from "and".
 #
-# The last product mixes the values, whose six rows are the words in their order. Each row of attention weights is
-# multiplied by each column of the values:
-
-# %%
-names = ("weights", "values", "context")
-draw_matrix_product(weights, values, names=names, words=words, highlight=(work, 0))
-
-# %%
-context = weights @ values  # (query, key) @ (key, width) -> (query, width)
-same = torch.allclose(context[work], context_of_work)
-print("row 'work' is the context by hand:", same)
-
-# %% [markdown]
-# Once there are queries, keys and values, two matrix products, a division and a softmax compute for all tokens what you
-# computed for one.
+# In the papers this is one line. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, and $d$ is the number of columns
+# of $Q$ and $K$. What the formula doesn't say is that softmax runs over the keys.
 #
-# **Now do** exercises 1 to 4 of [the sheet](exercises/01_exercises.ipynb). They ask for these steps as functions, and
-# exercise 3 shows why a real softmax subtracts the largest score first.
+# $$
+# \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
+# $$
+#
+# With one set of numbers for all jobs, "work" and "and" had one score for both directions. Now "work" takes 0.57 from
+# "and", and "and" only 0.05 from "work": the one asks with its query, the other answers with its key.
+#
+# **Now do** exercises 1 to 4 of [the sheet](exercises/01_exercises.ipynb).
 #
 # ## Why divide by the square root of the width?
 #
-# A dot product of two random vectors is a sum with as many terms as the vectors have numbers. The wider the vectors,
-# the larger the scores become. We draw 20000 pairs of random queries and keys for several widths, and measure how far
-# the scores spread around 0 (their standard deviation):
+# A dot product is a sum with as many terms as the vectors have numbers. We draw pairs of random queries and keys, whose
+# numbers have a spread (a standard deviation) of 1, and measure the spread of their scores:
 
 # %%
 def random_scores(pairs, width):  # two ints -> (pair), one dot product each
@@ -413,11 +288,10 @@ for width in (2, 8, 32, 128, 512):
     print(f"{width:5}   {spread:20.1f}   {spread / width**0.5:20.2f}")
 
 # %% [markdown]
-# The last column stays near 1, so the spread grows like the square root of the width. The reason is that the terms of
-# the sum are independent and each has a variance of 1, the square of its standard deviation. Variances of independent
-# terms add up, so that of the sum is the width, and its square root is the spread.
+# The last column stays near 1: the spread grows like the square root of the width. (The terms are independent with a
+# variance of 1, variances of independent terms add up, and the spread is the root of the sum.)
 #
-# **Predict.** How far will the scores spread at a width of 2048?
+# **Predict.** How far will the scores spread at a width of 2048, four times 512?
 
 # %%
 guess = ...  # write a number with a decimal point in place of the dots
@@ -427,21 +301,19 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# 2048 is four times 512, so the spread is twice that of the table's last row.
+# Four times the width is twice the spread.
 #
 # </details>
 #
-# Large scores are a problem because softmax turns them into all or nothing. The next table takes six random keys per
-# query and compares scores that are divided with scores that are not. *Largest* is the largest of a query's six
-# attention weights, on average. The other columns are about learning. The **gradient** of a query says how a loss, here
-# a random sum of the attention weights, changes with the query. Training follows the gradients, so a query without one
-# doesn't teach the head where to look. The table has the lengths of these gradients, as mean and median, and the part
-# of them below 0.001.
+# Large scores make softmax choose all or nothing. Is that bad? For learning it is. The **gradient** of a query says how
+# a loss changes with it, and training follows the gradients. We take six random keys per query and a random sum of the
+# attention weights as the loss, and look at how long the gradients are. *Largest* is the largest of the six attention
+# weights, on average.
 
 # %%
 generator = torch.Generator().manual_seed(0)
 print("width   scores        largest   gradient: mean   median   below 0.001")
-for width in (2, 8, 32, 128, 512):
+for width in (8, 64, 512):
     one_query = torch.randn(4000, 1, width, generator=generator, requires_grad=True)
     six_keys = torch.randn(4000, 6, width, generator=generator)
     factors = torch.randn(4000, 1, 6, generator=generator)  # of the random sums
@@ -456,15 +328,13 @@ for width in (2, 8, 32, 128, 512):
         print(f"   {length.mean():14.2f}   {length.median():6.4f}   {below:11.2f}")
 
 # %% [markdown]
-# With the division all columns stay about the same from a width of 8 on. Without it, a wide head with queries and keys
-# like these takes nearly its whole mix from a single token before it has learned anything. At a width of 512 more than
-# half of its queries have next to no gradient. Others, whose largest scores happen to be close together, have such a
-# large one that the *mean* is even larger than with the division, because a score that isn't divided changes faster
-# with its query. The paper that introduced the division suspected "extremely small gradients" (Vaswani et al.,
-# [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017), and at a width of 512 most queries do get them.
+# With the division every width looks alike. Without it, a wide head takes nearly everything from a single token before
+# it has learned anything, and at a width of 512 more than half of the queries get next to no gradient. The others get a
+# huge one, so that the *mean* is even larger than with the division. The paper that introduced the division suspected
+# "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017), and
+# most queries do get them.
 #
-# In exact arithmetic it does not matter *when* you divide. In half precision (float16), which has no room for large
-# numbers, it does:
+# *When* you divide doesn't matter in exact arithmetic. In half precision, which has no room for large numbers, it does:
 
 # %%
 row = torch.full((1, 64), 60.0, dtype=torch.float16)  # a query, and its only key
@@ -474,41 +344,26 @@ print("query divided first:        ", ((row / 8) @ row.T).item())
 print("softmax of the first:       ", (row @ row.T / 8).softmax(dim=-1).item())
 
 # %% [markdown]
-# The product is above 65504, so it overflows to infinity before the division can help, and softmax makes `nan` of it,
-# which means *not a number*. That is why the module below and the course's library divide the queries before the
-# product. (The cells above divide afterwards, so that you see the products first; their numbers are small.)
-#
-# ## The formula in the papers
-#
-# $$
-# \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
-# $$
-#
-# $Q$, $K$ and $V$ are `queries`, `keys` and `values`, with one row per token, and $d$ is the number of columns of $Q$
-# and $K$. $Q K^{\top}$ is `queries @ keys.T`. The formula does not mention that softmax runs over the keys, so you
-# have to remember it.
+# The product overflows to infinity before the division can help, and softmax makes `nan` of it, *not a number*. So the
+# module below divides the queries first.
 #
 # ## Into a module
 #
-# The three projections become parameters of a module, and the three steps become its `forward`. The input gets one more
-# axis in front, the **batch**, so that several sentences are computed at once. `.T` would reverse all three axes (with
-# a warning); we need only the last two exchanged, which is `keys.transpose(1, 2)`. The width by whose square root you
-# divide is `queries.shape[-1]`.
+# Your turn. A module has the three projections as parameters, and its `forward` takes a **batch**, several sentences at
+# once: `x` is (batch, token, width). Transpose only the last two axes of the keys, `keys.transpose(1, 2)`; `.T` would
+# reverse all three. The width whose square root you divide by is `queries.shape[-1]`.
 #
-# **Write it yourself.** Compare, weigh and mix. The next lessons go on with your `MyHead`.
+# **Write it yourself, from an empty class.** Call the projections `q_proj`, `k_proj` and `v_proj`, each an `nn.Linear`
+# without bias. The next lessons go on with your `MyHead`.
 
 # %%
 class MyHead(nn.Module):
     def __init__(self, d_in, d_out):
         super().__init__()
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
-        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+        raise NotImplementedError  # three lines
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        # three lines: scores (batch, query, key), weights, and what you return
-        raise NotImplementedError
+        raise NotImplementedError  # project, compare, weigh, mix
 
 
 MyHead = filled("MyHead", MyHead)
@@ -534,8 +389,6 @@ MyHead = filled("MyHead", MyHead)
 #
 # </details>
 #
-# We give it the three projections from above, so that it must return the same numbers.
-
 # %%
 my_head = MyHead(d_in, d_out).to(device)
 my_head.q_proj, my_head.k_proj, my_head.v_proj = q_proj, k_proj, v_proj
@@ -543,37 +396,66 @@ print("my output:", tuple(my_head(x).shape), "= (batch, token, width)")
 print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 
 # %% [markdown]
-# ## A mistake that no one sees
+# ## Your head reads the story
 #
-# It is easy to write `values` where `keys` should be, because both have the same shape. Then the queries are compared
-# with the values, and no error is reported:
+# Now for the real thing. The head of the picture at the top takes vectors of 64 numbers, and has queries, keys and
+# values of 16. Its weight matrices are 16 rows of larger ones, which hold four heads (lesson 05 takes them apart). Your
+# `MyHead` gets these rows, and then the vectors that the model makes of the story.
 
 # %%
-def scored_with_values(x):
-    # (token, width) -> context (token, width), attention weights (query, key)
-    queries, keys, values = q_proj(x), k_proj(x), v_proj(x)
-    scores = (queries / d_out**0.5) @ values.T  # values, not keys
-    weights = scores.softmax(dim=-1)
-    return weights @ values, weights
+attention = storyteller.attentions[1]
+rows = slice(32, 48)  # those of head 2
+reader = MyHead(64, 16).to(device)
+with torch.no_grad():
+    reader.q_proj.weight.copy_(attention.q_proj.weight[rows])
+    reader.k_proj.weight.copy_(attention.k_proj.weight[rows])
+    reader.v_proj.weight.copy_(attention.v_proj.weight[rows])
 
 
-wrong_context, wrong_weights = scored_with_values(embeddings)
-print("the shape is right: ", wrong_context.shape == context.shape)
-row_sums = wrong_weights.sum(dim=-1)
-print("the rows sum to 1:  ", torch.allclose(row_sums, torch.ones_like(row_sums)))
-print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2f}")
+def read_aloud(head, text):  # a head, a story up to a word -> three words
+    found = head(storyteller.attention_inputs(text)[1])[0, -1]  # of the last token
+    back = attention.out_proj.weight[:, rows] @ found  # 16 -> 64 numbers
+    likeness = storyteller.word_table.weight @ back  # with each word's embedding
+    return [storyteller.vocabulary[word] for word in likeness.topk(3).indices.tolist()]
+
+
+questions = ["What was the name of the bear? It was", "Who was Zoe? She was a"]
+for question in questions:
+    print(question, "...", read_aloud(reader, f"{told} {question}"))
 
 # %% [markdown]
-# The shape and the row sums are right and the numbers are wrong, so neither of these two checks proves much. The
-# gradients reveal the mistake. A training step changes each parameter by means of its gradient, and `.backward()`
-# computes the gradients of all parameters that a loss depends on. We call it once on the wrong version.
+# Sixteen numbers come out of your head for the last token. We let them be compared with the embedding of every word
+# that the model knows, and print the three that fit best. The first one answers the question, and your lines found it.
+# (For places it's less clear-cut: there, later layers of the model have a say. Try "Where did they meet? By the".)
 #
-# **Predict.** One of the three projections gets no gradient at all, so that training would never change it. Which
-# one?
+# ## A mistake that no one sees
+#
+# It's easy to write `values` where `keys` should be. Both have the same shape, and no error is reported:
 
 # %%
-scored_with_values(embeddings)[0].square().sum().backward()
-projections = {"q": q_proj, "k": k_proj, "v": v_proj}
+class ScoredWithValues(MyHead):
+    def forward(self, x):
+        queries, values = self.q_proj(x), self.v_proj(x)
+        scores = queries / queries.shape[-1] ** 0.5 @ values.transpose(1, 2)
+        return scores.softmax(dim=-1) @ values
+
+
+wrong_reader = ScoredWithValues(64, 16).to(device)
+wrong_reader.load_state_dict(reader.state_dict())
+for question in questions:
+    print(question, "...", read_aloud(wrong_reader, f"{told} {question}"))
+
+# %% [markdown]
+# The shape is right, each row of attention weights sums to 1, and the answers are wrong. There's a way to see it
+# without a story. A training step changes each parameter by means of its gradient, and `.backward()` computes the
+# gradients of all parameters that a loss depends on.
+#
+# **Predict.** One of the three projections of this head gets no gradient at all. Which one?
+
+# %%
+trial = ScoredWithValues(3, 2).to(device)
+trial(x).square().sum().backward()
+projections = {"q": trial.q_proj, "k": trial.k_proj, "v": trial.v_proj}
 without = [name for name in projections if projections[name].weight.grad is None]
 guess = ...  # write "q", "k" or "v", with the quotes, in place of the dots
 predict(guess, lambda: without[0])
@@ -581,18 +463,16 @@ predict(guess, lambda: without[0])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The keys are computed but never used, so nothing flows back to their projection. A parameter that should learn but
-# gets no gradient is always a reason to look twice. [Lesson 12](12_debugging_attention.ipynb) has more tests of this
-# kind.
+# The keys: nothing reads them, so nothing flows back to their projection. A parameter that should learn but gets no
+# gradient is always a reason to look twice.
 #
 # </details>
 #
-# ## Proof
+# ## Proof, and how to cheat it
 #
-# A comparison with a second implementation finds this mistake, too. We compare your head with the library's,
-# `SingleHeadAttention`. Two samples of five tokens, with three numbers in and seven out, will do: because these sizes
-# all differ, a head that confuses two of them is found. (`causal=False` leaves out the mask, which is the subject of
-# the next lesson.)
+# A comparison with a second implementation finds this mistake, too. Here is the library's head against yours, on sizes
+# that all differ: two samples of five tokens, three numbers in and seven out. (`causal=False` leaves out the mask, which
+# comes in the next lesson.)
 
 # %%
 from course_lib.attention import SingleHeadAttention
@@ -603,39 +483,39 @@ with torch.no_grad():
     reference.q_proj.weight *= 4
     reference.k_proj.weight *= 4
 reference = reference.to(device)
-my_wide_head = MyHead(3, 7).to(device)
-my_wide_head.load_state_dict(reference.state_dict())  # the same weight matrices
 samples = torch.rand(2, 5, 3).to(device)  # (batch, token, d_in)
-torch.testing.assert_close(my_wide_head(samples), reference(samples))
+
+
+def proof(head_class):
+    head = head_class(3, 7).to(device)
+    head.load_state_dict(reference.state_dict())  # the same weight matrices
+    torch.testing.assert_close(head(samples), reference(samples))
+
+
+proof(MyHead)
 print("equal:", tuple(samples.shape), "->", tuple(reference(samples).shape))
 
 # %% [markdown]
-# Would this proof notice a mistake? The best answer is to make some. The next function computes the head with any
-# divisor, and with values in place of the keys if you like:
+# Would it notice a mistake? It notices wrong keys and a wrong scale; with two numbers out in place of seven, a head that
+# divides by the root of the *batch* would slip through. But no proof sees everything.
+#
+# **Now cheat.** Write a head with a mistake in it that this proof doesn't see. It can be done in more than one way. Look
+# at what the proof never tries.
 
 # %%
-def slipped(divisor, matched=reference.k_proj):
-    queries, values = reference.q_proj(samples), reference.v_proj(samples)
-    scores = (queries / divisor) @ matched(samples).transpose(1, 2)
-    return scores.softmax(dim=-1) @ values
-
-
-slips = {
-    "right": slipped(7**0.5),
-    "values in place of the keys": slipped(7**0.5, reference.v_proj),
-    "divided by the root of the batch": slipped(2**0.5),
-    "divided by the root of the tokens": slipped(5**0.5),
-    "divided by the root of d_in": slipped(3**0.5),
-    "not divided": slipped(1),
-}
-for name, wrong in slips.items():
-    print(f"{name:33}  {(wrong - reference(samples)).abs().max().item():.4f} away")
+Sneaky = ...  # a class like MyHead, with your mistake, in place of the dots
+sneak("MyHead", Sneaky, proof)
 
 # %% [markdown]
-# All five mistakes show. If the width were *two*, like that of `my_head`, the head that divides by the root of the
-# batch would have passed, because two samples have the same root.
+# <details><summary>Two ways in</summary>
 #
-# **Now do** exercises 5 and 6 of [the sheet](exercises/01_exercises.ipynb), which ask for a head as a module.
+# The proof tries one length and one scale of input. A head that divides by `7 ** 0.5` whatever its width passes, and so
+# does one that lets no score be larger than a thousand, or that reads only the first five tokens. Tests with sizes that *vary* see the
+# first and the last.
+#
+# </details>
+#
+# **Now do** exercises 5 and 6 of [the sheet](exercises/01_exercises.ipynb).
 #
 # ## Your turn
 #
@@ -661,8 +541,9 @@ for name, wrong in slips.items():
 #
 # ## What you have now
 #
-# You have one attention head, built from its first dot product: it compares, weighs and mixes. Every token can attend
-# to every other token, including those that come after it. The next lesson changes that.
+# One attention head, from its first dot product to a module that reads a trained model's story. In lesson 00 every token
+# could look at every other, and so it can here. A model that writes must not look ahead, and the next lesson sees to
+# it.
 #
 # **Practise:** [six exercises](exercises/01_exercises.ipynb), about thirty-five minutes.
 #

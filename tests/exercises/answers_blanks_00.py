@@ -42,12 +42,29 @@ def embed_in_columns(sentence, vocabulary, table):
     return table[[vocabulary.index(token) for token in sentence.split()]].T
 
 
+def mix_by_loop(embeddings, sharpness):
+    mixed = []
+    for token in embeddings:
+        exponentials = torch.stack([(sharpness * (token * other).sum()).exp() for other in embeddings])
+        mixed.append((exponentials[:, None] * embeddings).sum(0) / exponentials.sum())
+    return torch.stack(mixed)
+
+
 RIGHT = {
     "embed_sentence": [embed_by_loop, embed_by_dictionary, embed_by_one_hot],
     "blend_with_mean": [
         lambda embeddings, share: torch.lerp(embeddings, embeddings.mean(0, keepdim=True), share),
         blend_by_loop,
         blend_as_a_product,
+    ],
+    "mix_by_likeness": [
+        mix_by_loop,
+        lambda embeddings, sharpness: (
+            F.scaled_dot_product_attention(*[embeddings[None]] * 3, scale=float(sharpness))[0]
+        ),
+        lambda embeddings, sharpness: (
+            torch.einsum("qd,kd->qk", embeddings, sharpness * embeddings).softmax(1) @ embeddings
+        ),
     ],
     "row_sums": [
         lambda weights: weights.sum(-1),
@@ -64,6 +81,11 @@ WRONG = {
     ],
     "blend_with_mean": [
         (lambda e, s: e.mean(0), "has the shape"),
+    ],
+    "mix_by_likeness": [
+        (lambda e, s: (s * e @ e.T).softmax(1).T @ e, "it should be"),
+        (lambda e, s: (s * e.T @ e).softmax(1), "has the shape"),
+        (lambda e, s: (s * torch.cdist(e, e)).softmax(1) @ e, "it should be"),
     ],
     "row_sums": [
         (lambda weights: weights.sum(1, keepdim=True), "it should be"),

@@ -20,7 +20,7 @@ def prove(lesson, name, old="", new=""):
     (cell,) = (
         cell
         for cell in (SOURCES / f"{lesson}.py").read_text("utf-8").split("\n# %%")
-        if "assert_close(my_" in cell and f"{name}(" in cell
+        if "def proof(" in cell
     )
     namespace = {"torch": torch, "nn": nn, "device": torch.device("cpu")}
     exec(source.replace(old, new), namespace)
@@ -41,6 +41,21 @@ class TestProof:
     def test_a_wrong_scale_is_refused(self, lesson, name, scale):
         with pytest.raises(AssertionError, match="not close"):
             prove(lesson, name, SCALE, scale)
+
+
+@pytest.mark.parametrize(
+    ("lesson", "name", "old", "new"),
+    [
+        ("01_single_head", "MyHead", SCALE, "7 ** 0.5"),
+        ("01_single_head", "MyHead", "scores.softmax", "scores.clamp(max=1000).softmax"),
+        ("01_single_head", "MyHead", "self.k_proj(x), self.v_proj(x)", "self.k_proj(x[:, :5]), self.v_proj(x[:, :5])"),
+        ("02_masks_and_dropout", "MyCausalHead", ".tril()", ".tril(0 if num_tokens < 6 else 1)"),
+        ("02_masks_and_dropout", "MyCausalHead", "-torch.inf", "-1e3"),
+    ],
+)
+def test_the_ways_past_a_proof_that_a_lesson_names_lead_past_it(lesson, name, old, new, capsys):
+    prove(lesson, name, old, new)
+    assert capsys.readouterr().out.startswith("equal: ")
 
 
 def test_a_mask_for_six_tokens_is_refused():
