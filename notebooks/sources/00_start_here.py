@@ -419,7 +419,7 @@ print("torch", torch.__version__, "on", device)
 # | 00 Start here | one word, two vectors, and attention in three lines | 35 |
 # | [01 Build one attention head](01_single_head.ipynb) | one token by hand, then matrices, then your `MyHead` | 45 |
 # | [02 Hide what must not be seen](02_masks_and_dropout.ipynb) | causal and padding masks, and a test for both | 45 |
-# | [03 Put heads side by side](03_wrapper.ipynb) | several heads as a list, and why several | 35 |
+# | [03 Put heads side by side](03_wrapper.ipynb) | several heads as a list, and why several | 45 |
 # | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory | 35 |
 # | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written | 45 |
 # | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention | 45 |

@@ -483,7 +483,7 @@ predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=
 dropout = nn.Dropout(0.25)
 quarter = torch.full((1, 4), 0.25, device=device)  # a row of attention weights
 sums = torch.stack([dropout(quarter).sum() for _ in range(1000)])
-print(f"train: rows sum to {sums.min():.2f} up to {sums.max():.2f}, mean {sums.mean():.1f}")
+print(f"train: sums from {sums.min():.2f} to {sums.max():.2f}, mean {sums.mean():.1f}")
 dropout.eval()
 print(f"eval:  a row sums to {dropout(quarter).sum():.2f}")
 

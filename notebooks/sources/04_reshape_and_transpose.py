@@ -25,6 +25,9 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import json
+from textwrap import fill, shorten
+
 import torch
 
 from course_lib.device import course_device
@@ -34,6 +37,7 @@ from course_lib.pictures import layout_steps, memory_row
 from course_lib.pictures.live import paste_your_split, why_transpose
 from course_lib.recorder import record
 from course_lib.show import show
+from course_lib.stories import TRAINED
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
@@ -475,6 +479,25 @@ layout_steps(mine, words=words)
 # `permute` moved nothing, and `flatten` had to copy, because no single stride leads through the numbers in this order.
 #
 # Now do exercises 4 and 5 of [the sheet](exercises/04_exercises.ipynb).
+#
+# ## What a wrong view does to a story
+#
+# No error, the right shape: does it matter? Two storytellers were trained on the same stories, for the same number of
+# steps. One splits its heads with a view and a transpose, the other with the straight view. Then each wrote 40 stories.
+
+# %%
+measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))
+for name in ("right", "split-without-transpose"):
+    run = measured[name]["trained"][0]
+    kept, said = run["kept"], run["said"]
+    print(f"{name}: loss {run['training_loss']:.2f}", end=", ")
+    print(f"names kept in {kept.get('name', 0)} of {said.get('name', 0)} stories")
+    print(fill(shorten(run["story"], 260), 80), end="\n\n")
+
+# %% [markdown]
+# The second one has learned which words follow each other and where a sentence ends. Only who it is about changes from
+# sentence to sentence. The loss says that something is worse; it doesn't say what, and without the right model beside
+# it, nothing points at a `view`.
 #
 # ## Proof
 #

@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/05_weight_split.ipynb)
 #
-# You will write multi-head attention as real models have it: one wide projection for all heads, split into heads by
-# reshape and transpose, in eleven steps. Then you prove that it computes the same as your wrapper of lesson 03 and as
-# PyTorch's module.
+# Your wrapper of lesson 03 tells stories, and it does so in a loop. Here you write multi-head attention as real models
+# have it: one wide projection for all heads, split into heads by reshape and transpose, in eleven steps. It tells the
+# same stories, and you prove that it computes the same as your wrapper and as PyTorch's module.
 #
 # **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** about 45 minutes.
 
@@ -26,6 +26,7 @@ if importlib.util.find_spec("course_lib") is None:
 
 # %%
 from functools import partial
+from textwrap import fill
 
 import torch
 from torch import nn
@@ -33,7 +34,7 @@ from torch import nn
 from course_lib.attention import MultiHeadAttention, causal_keep, to_torch_mask
 from course_lib.attention.convert import split_to_wrapper, to_torch
 from course_lib.device import course_device
-from course_lib.exercises import filled, from_earlier, predict
+from course_lib.exercises import filled, from_earlier, predict, sneak
 from course_lib.inputs import dream_big
 from course_lib.pictures import (
     draw_attention,
@@ -43,6 +44,7 @@ from course_lib.pictures import (
 )
 from course_lib.recorder import record
 from course_lib.show import show
+from course_lib.stories import load_storyteller, with_attention
 from course_lib.timing import Case, compare_times
 
 device = course_device()
@@ -347,28 +349,17 @@ print("eleven steps = the wrapper of lesson 03")
 #
 # ## Into a module
 #
-# **Write it yourself.** The projections and the mask are given. Write steps 6 to 11, and keep an eye on the shapes.
-# Lesson 07 goes on with your class.
+# **Write it yourself, from an empty class.** Four projections without bias, `q_proj`, `k_proj`, `v_proj` and `out_proj`,
+# and then the steps that you have just seen. Keep an eye on the shapes. Lesson 07 goes on with your class.
 
 # %%
 class MyMultiHeadAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
-        self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
-        self.v_proj = nn.Linear(d_in, d_out, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        raise NotImplementedError  # sizes and projections
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        # (batch, head, token, head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
-        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
-        raise NotImplementedError  # your four lines: scores, weights, context, output
+        raise NotImplementedError  # project, split, compare, mask, weigh, mix, merge, project
 
 
 MyMultiHeadAttention = filled("MyMultiHeadAttention", MyMultiHeadAttention)
@@ -411,6 +402,17 @@ with torch.no_grad():
         layer.weight.copy_(matrix)
 torch.testing.assert_close(mine(x), output)
 print("my module gives the output of step 11")
+
+# %% [markdown]
+# And it tells stories. The stored model has your layers under the same names, so your class takes its place with the
+# trained weights. Lesson 03's storyteller was made of the same weights, cut into heads:
+
+# %%
+storyteller = load_storyteller("weight split").to(device)
+story = with_attention(storyteller, MyMultiHeadAttention).write("This is the story of")
+print(fill(story, 80))
+wrapper = load_storyteller("wrapper").to(device)
+print("the story of the wrapper:", story == wrapper.write("This is the story of"))
 
 # %% [markdown]
 # ## Break it on purpose
@@ -497,13 +499,12 @@ print("differ:", differ)
 # This is why the next section compares numbers. To see where your own class moves the numbers of a token, draw it with
 # `layout_steps(record(mine, x), words=words)`.
 #
-# ## Proof: wrapper = weight split = `nn.MultiheadAttention`
+# ## Proof, and how to cheat it
 #
-# A comparison proves something only if it could fail. It is therefore made on two samples, with sizes that differ
-# wherever they can, and with queries and keys that are scaled up until the attention is neither flat nor all on one
-# token in most rows. The numbers are float64, with about sixteen digits: float32 has about seven, and a small mistake
-# could hide among its roundings. `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals
-# `d_out` here:
+# Wrapper = weight split = `nn.MultiheadAttention`: a comparison proves that only if it could fail. So there are two samples,
+# sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to `d_out`), queries and keys scaled up
+# until the attention is neither flat nor all on one token in most rows, and float64, because a small mistake could hide
+# among the roundings of float32:
 
 # %%
 width, heads, tokens = 12, 3, 5
@@ -543,8 +544,27 @@ print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals
 
 # %% [markdown]
 # The first two lines check the input. (The first row of each table isn't counted: its token can attend only to itself.)
-# The third line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module
-# compute the same function.
+# The third line is the proof.
+#
+# **Now cheat.** Write a class with a mistake that the same comparison doesn't see.
+
+# %%
+def proof(module_class):
+    module = module_class(width, width, heads).double().to(device)
+    module.load_state_dict(yours.state_dict())
+    torch.testing.assert_close(module(samples), by_torch, rtol=0, atol=1e-12)
+
+
+Sneaky = ...  # a class like MyMultiHeadAttention, in place of the dots
+sneak("MyMultiHeadAttention", Sneaky, proof)
+
+# %% [markdown]
+# <details><summary>A way in</summary>
+#
+# The number of heads, three, is odd, and `d_in` equals `d_out`. A class that divides by the root of `d_in // num_heads`
+# passes, and so does one that mixes heads up only where their number is even.
+#
+# </details>
 #
 # In the next module each sample takes the values of the *other* sample. This is done by a **hook**, a function that
 # PyTorch calls with what `v_proj` returns and that may replace it:

@@ -3,9 +3,10 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/06_multi_query.ipynb)
 #
-# You will let all heads share one set of keys and values, which is called multi-query attention. You write it, prove
-# that it is multi-head attention whose key and value heads are equal, and count the memory that it saves. At the end
-# you find a hidden copy in your own class, which can cost all the time that was saved, and remove it.
+# A model that writes has to remember something of every word so far, and this memory can grow larger than the model
+# itself. The remedy is almost rude: let all heads share one set of keys and values. You write it, let it tell a story,
+# and count what it saves. What it costs, you measure, too, under three seeds. At the end you find a hidden copy in your
+# own class, which can cost all the time that was saved, and remove it.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
@@ -25,12 +26,13 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import json
 from functools import partial
+from textwrap import fill
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.attention import (
     GroupedQueryAttention,
@@ -45,28 +47,34 @@ from course_lib.attention.convert import (
     multi_query_to_multi_head,
 )
 from course_lib.device import course_device
-from course_lib.exercises import filled, from_earlier, predict
+from course_lib.exercises import filled, from_earlier, predict, sneak
 from course_lib.inputs import dream_big
-from course_lib.pictures import (
-    draw_kv_cache,
-    draw_kv_sharing,
-    head_heatmaps,
-)
+from course_lib.pictures import draw_kv_sharing, head_heatmaps
+from course_lib.pictures.live import share_keys_and_values
 from course_lib.recorder import record
 from course_lib.show import show
+from course_lib.stories import (
+    TRAINED,
+    load_storyteller,
+    tokens_per_second,
+    with_attention,
+)
 from course_lib.timing import Case, broadcast_attention, compare_times, random_tensors
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
+share_keys_and_values()
 
 # %% [markdown]
+# Move the slider and watch what is left to remember.
+#
 # ## What a model has to remember
 #
 # A model that writes text produces one token at a time, which is added to the text before the next one is computed.
 # (You build this loop in lesson 08.) The query of the newest token is compared with the keys of *all* tokens so far,
 # and its context is mixed from all their values. Computing these keys and values again for every new token would be a
-# waste, because a causal mask makes them independent of what comes later. They are therefore kept from step to step in
-# a **KV cache**. The queries are not kept, because each of them is used only once, for its own token.
+# waste, because a causal mask makes them independent of what comes later. So they are kept from step to step in a **KV
+# cache**. The queries are not: each of them is used only once, for its own token.
 #
 # In multi-head attention every head has keys and values of its own. This is how many numbers one token adds to the
 # cache in each layer, with four heads of width 2:
@@ -182,28 +190,18 @@ head_heatmaps(weights, words, keep=keep)
 #
 # ## Into a module
 #
-# **Write it yourself.** The class is the one of lesson 05 with two narrower matrices. The constructor and the attention
-# are there, and the three lines that turn `x` into heads are yours. Lesson 12 examines your class once more.
+# **Write it yourself, from an empty class.** It is the one of lesson 05 with two narrower matrices: `k_proj` and `v_proj`
+# make one head for all. Lesson 12 examines your class once more.
 
 # %%
 class MyMultiQueryAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
-        self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, self.head_dim, bias=False)  # one head for all
-        self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        raise NotImplementedError
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         # queries (b, h, t, d), keys (b, 1, t, d) and values (b, 1, t, d)
         raise NotImplementedError
-        # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
-        hidden = torch.ones(scores.shape[-2:], device=x.device).triu(1).bool()
-        context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
-        # (b, h, t, d) -> (b, t, h * d)
-        return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
 MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
@@ -236,19 +234,40 @@ MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 #
 # </details>
 #
-# ## Proof 1: it is the library's
-#
-# Your module gets the matrices of the library's. The comparison is made on random samples, all different, with sizes
-# that all differ: 5 samples, 7 tokens, 3 numbers in and 8 out, 4 heads of width 2. A module that confuses
-# samples, or takes one size for another, can't pass then:
+# It tells a story, too, with the weights of a storyteller that was trained with shared keys and values:
 
 # %%
-mine = MyMultiQueryAttention(d_in, d_out, num_heads).to(device)
-mine.load_state_dict(reference.state_dict())
+storyteller = load_storyteller("multi-query").to(device)
+told = with_attention(storyteller, MyMultiQueryAttention).write("Once there was a")
+print(fill(told, 80))
+
+# %% [markdown]
+# ## Proof 1: it is the library's
+#
+# Your module gets the matrices of the library's, on sizes that all differ: 5 samples, 7 tokens, 3 numbers in and 8 out,
+# 4 heads of width 2.
+
+# %%
 generator = torch.Generator().manual_seed(3)
 samples = torch.randn(5, 7, d_in, generator=generator).to(device)
-torch.testing.assert_close(mine(samples), reference(samples))
+
+
+def proof(module_class):
+    module = module_class(d_in, d_out, num_heads).to(device)
+    module.load_state_dict(reference.state_dict())
+    torch.testing.assert_close(module(samples), reference(samples))
+    return module
+
+
+mine = proof(MyMultiQueryAttention)
 print("your module and the library's give the same output")
+
+# %% [markdown]
+# **Now cheat.** Write a class with a mistake that this proof doesn't see.
+
+# %%
+Sneaky = ...  # a class like MyMultiQueryAttention, in place of the dots
+sneak("MyMultiQueryAttention", Sneaky, proof)
 
 # %% [markdown]
 # ## Proof 2: it is multi-head attention with equal heads
@@ -303,10 +322,6 @@ predict(guess, lambda: next(way for way in same if same[way]))
 # **grouped-query attention** (GQA). Each set is called a **kv head**, and their number is `num_kv_heads` ([Ainslie et
 # al., GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints,
 # 2023](https://arxiv.org/abs/2305.13245)).
-#
-# Why stop in the middle? Because of quality, which is not measured here. Shazeer reports a "minor quality degradation"
-# with one set. Ainslie et al. write that it "can lead to quality degradation", and that their grouped models come close
-# to multi-head attention in quality and to multi-query attention in speed.
 #
 # **Write it yourself.** Consecutive query heads share a kv head. Which one does query head number `query_head` read, if
 # all are counted from 0?
@@ -387,6 +402,43 @@ for num_kv_heads in (4, 2, 1):
 #
 # Now do exercises 1 to 5 of [the sheet](exercises/06_exercises.ipynb).
 #
+# ## What it costs: facts
+#
+# If one set is enough, why does anybody keep more? Three storytellers of each form were trained, with seeds 0, 1 and 2.
+#
+# **Predict.** On average, which form is surer of the names in its stories, by more than 0.02: `"weight split"` (four sets
+# in each block), `"multi-query"` (one), or `"neither"`?
+
+# %%
+card = json.loads((TRAINED / "card.json").read_text("utf-8"))
+
+
+def sure_of(form, kind):  # of three seeds
+    return torch.tensor([run["sure"][kind] for run in card[form]["seeds"]])
+
+
+more = (sure_of("weight split", "name") - sure_of("multi-query", "name")).mean()
+guess = ...  # one of the three, in quotes
+predict(
+    guess,
+    lambda: "neither" if abs(more) < 0.02 else ("weight split", "multi-query")[more < 0],
+)
+
+# %%
+print("form           bytes per token   loss    sure who gave, who got")
+for form in ("weight split", "grouped-query", "multi-query"):
+    speed = tokens_per_second(load_storyteller(form), num_tokens=2, rounds=1)
+    loss = sum(run["loss"] for run in card[form]["seeds"]) / 3
+    order = sure_of(form, "order")
+    span = f"{order.min():.2f} to {order.max():.2f}"
+    print(f"{form:14} {speed.bytes_per_token:15.0f} {loss:6.3f}    {span}")
+
+# %% [markdown]
+# A quarter of the bytes, and in this little language nothing is lost that three seeds would show. What is hardest, who
+# gave and who got, differs more from seed to seed than from form to form. Large models are another matter. Shazeer reports
+# a "minor quality degradation" with one set. Ainslie et al. write that it "can lead to quality degradation", and that
+# their grouped models come close to multi-head attention in quality and to multi-query attention in speed.
+#
 # ## What it saves: the cache
 #
 # **Write it yourself.** How many bytes does a model keep for one text of `num_tokens` tokens? Think of what is kept for
@@ -419,13 +471,6 @@ cache_bytes = filled("cache_bytes", cache_bytes)
 cache = torch.empty(2, 8, 4096, 128, dtype=torch.bfloat16)
 measured, formula = cache.untyped_storage().nbytes(), cache_bytes(4096, 1, 8, 128, 2)
 print(f"measured: {measured:,} bytes; formula: {formula:,} bytes")
-
-# %% [markdown]
-# For the sentence and the three small modules the cache looks like this, with "it" as the newest token and 2 bytes per
-# number. The 16 numbers per token of multi-head attention take 32 bytes:
-
-# %%
-draw_kv_cache(forms, x, words=words)
 
 # %% [markdown]
 # The sizes in the next table come from papers and published configurations. Your function computes the bytes, again
@@ -463,39 +508,6 @@ predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000, within
 #
 # </details>
 #
-# ## The arithmetic
-#
-# **Predict.** Count the operations of the product of queries and keys, once in multi-head attention with 8 heads and
-# once in multi-query attention with 8 query heads of the same width. What is the first count divided by the second?
-
-# %%
-def operations(num_kv_heads):
-    # counts multiplications and additions
-    with FlopCounterMode(display=False) as counter:
-        torch.randn(1, 8, 6, 64) @ torch.randn(1, num_kv_heads, 64, 6)
-    return counter.get_total_flops()
-
-
-guess = ...  # a number
-predict(guess, lambda: operations(8) / operations(1), within=0.01)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# It is 1. Each of the eight heads still compares all its queries with all keys, although they are now the same keys for
-# all heads. What becomes smaller in this product is the number of keys that must be *stored and read*.
-#
-# </details>
-#
-# The module as a whole does compute a little less, because its `k_proj` and `v_proj` make fewer numbers:
-
-# %%
-for form, module in forms.items():
-    with FlopCounterMode(display=False) as counter:
-        module(x)
-    print(f"{form:14} {counter.get_total_flops()} operations for the sentence")
-
-# %% [markdown]
 # ## The hidden copy in your class
 #
 # The broadcast product gives the right numbers, but how does PyTorch compute it? The next cell records one step, in

@@ -45,8 +45,8 @@ def embed_in_columns(sentence, vocabulary, table):
 def mix_by_loop(embeddings, sharpness):
     mixed = []
     for token in embeddings:
-        exponentials = torch.stack([(sharpness * (token * other).sum()).exp() for other in embeddings])
-        mixed.append((exponentials[:, None] * embeddings).sum(0) / exponentials.sum())
+        weights = torch.stack([sharpness * (token * other).sum() for other in embeddings]).softmax(0)
+        mixed.append(sum(weight * other for weight, other in zip(weights, embeddings, strict=True)))
     return torch.stack(mixed)
 
 
@@ -83,7 +83,7 @@ WRONG = {
         (lambda e, s: e.mean(0), "has the shape"),
     ],
     "mix_by_likeness": [
-        (lambda e, s: (s * e @ e.T).softmax(1).T @ e, "it should be"),
+        (lambda e, s: (s * e @ e.T).softmax(1).T @ e, "softmax-wrong-axis"),
         (lambda e, s: (s * e.T @ e).softmax(1), "has the shape"),
         (lambda e, s: (s * torch.cdist(e, e)).softmax(1) @ e, "it should be"),
     ],
