@@ -59,11 +59,11 @@ LINES = {  # what is said of a line
     ): "✓ Right",
     (SPLIT, 'rearrange(self.to_q(x), "b t (h d) -> b h t d", h=self.heads)'): "✓ Right",
     (SPLIT, "x.view(x.shape[0], x.size(1), 2, -1).permute(0, 2, 1, 3)"): "✓ Right",
-    (SPLIT, 'rearrange(x, "b t (h d) -> b h t", h=2)'): "einops refuses this with an EinopsError. d stands on one side",
+    (SPLIT, 'rearrange(x, "b t (h d) -> b h t", h=2)'): "einops refuses this with an EinopsError. d appears on one side",
     (SPLIT, "x.view(1, 2, 6, 2)"): "10 of 12 rows hold something else. The mistake is called split-without-transpose.",
     (SPLIT, "x.reshape(batch, num_heads, -1, head_dim)"): "The mistake is called split-without-transpose.",
     (SPLIT, 'rearrange(x, "b t (d h) -> b h t d", h=2)'): "12 of 12 rows hold something else. This mistake has no name",
-    (SPLIT, "x.view(1, 6, 2, 2)"): "(1, 6, 2, 2) is not there yet: the result should have the shape (1, 2, 6, 2).",
+    (SPLIT, "x.view(1, 6, 2, 2)"): "Not there yet: the shape is (1, 6, 2, 2), and it should be (1, 2, 6, 2).",
     (SPLIT, "x.view(1, 5, 4)"): "PyTorch refuses this with a RuntimeError. 24 numbers don't fit into (1, 5, 4).",
     (SPLIT, "x.view(-1, -1, 4)"): "a RuntimeError. Only one size may be -1",
     (SPLIT, "x.transpose(1, 3)"): "an IndexError. There is no axis 3: (1, 6, 4) has the axes 0 to 2.",
@@ -395,23 +395,23 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
 @pytest.mark.parametrize(
     ("preset", "reader", "sentence"),
     [
-        ("causal", "keep", "No word looks ahead: each sees itself and all words before it"),
+        ("causal", "keep", "No word looks ahead: each sees itself and all the words before it"),
         (
             "causal",
             "hidden",
-            "Read as “True = hidden”, “it” may look at nobody, so softmax makes nan of that row",
+            "Read as “True = hidden”, “it” may look at nobody, so softmax turns that row into nan",
         ),
         (
             "nothing hidden",
             "hidden",
-            "nobody may look at anybody: every score is −∞, and softmax makes nan of all",
+            "nobody may look at anybody: every score is −∞, and softmax turns all six rows into nan",
         ),
         ("padding", "keep", "Nobody looks at “for” or “it”, and 6 of the 15 cells above the diagonal look ahead"),
-        ("window of 3", "keep", "some earlier ones are hidden, too: “it” looks only at “work”, “for” and itself."),
+        ("window of 3", "keep", "some earlier ones are hidden too: “it” looks only at “work”, “for” and itself."),
         (
             "causal, padding on the left",
             "keep",
-            "“Dream” and “big” may look at nobody, so softmax makes nan",
+            "“Dream” and “big” may look at nobody, so softmax turns",
         ),
     ],
 )
@@ -538,12 +538,12 @@ def test_the_score_stays_where_both_move_and_changes_where_one_does(tab, pages):
         assert score.inner_text() == before and "so does the score" in said(tab)
     assert dial.inner_html() != drawn and (query.input_value(), key.input_value()) == ("12", "8")
     query.press("ArrowRight")
-    assert score.inner_text() != before and "Moved apart" in said(tab)
+    assert score.inner_text() != before and "Only one has moved" in said(tab)
     query.press("Home")  # takes the key along, which no query before it reads
     assert key.get_attribute("aria-valuetext") == "position 0" and "At the same position" in said(tab)
     tab.get_by_role("button", name="500,000").click()
     tab.get_by_role("button", name="4,096 tokens").click()
-    assert "1 of 4 pairs" not in said(tab) and "2 of 4 pairs come round" in said(tab)
+    assert "1 of 4 pairs" not in said(tab) and "2 of 4 pairs can make a full turn" in said(tab)
     tab.wait_for_url("**#0%2C0%2C500000%2C4096")
 
 
@@ -588,7 +588,7 @@ def test_facts_are_those_of_the_card(tab, pages):
         round(100 * sum(run["kept"].get(kind, 0) for kind in KINDS) / sum(run["said"].get(kind, 0) for kind in KINDS))
         for run in card["multi-query"]["seeds"]
     ]
-    assert f"again {listed(sorted(shares))} are kept, in {len(shares)} trainings" in tab.locator(".facts").inner_text()
+    assert f"again, {listed(sorted(shares))} are kept, in {len(shares)} training runs" in tab.locator(".facts").inner_text()
 
 
 # --- for everybody ---
