@@ -25,6 +25,7 @@ from course_lib.pictures.dark import NIGHT
 from course_lib.pictures.sharing.kv_readers import copies_of
 from course_lib.stories import KINDS, TRAINED
 from course_lib.wording import listed
+from tests.pictures.trained_head import trained_head
 
 from .layout_chains import NAMES, chains
 from .site import Complaints, violations
@@ -59,11 +60,14 @@ LINES = {  # what is said of a line
     ): "✓ Right",
     (SPLIT, 'rearrange(self.to_q(x), "b t (h d) -> b h t d", h=self.heads)'): "✓ Right",
     (SPLIT, "x.view(x.shape[0], x.size(1), 2, -1).permute(0, 2, 1, 3)"): "✓ Right",
-    (SPLIT, 'rearrange(x, "b t (h d) -> b h t", h=2)'): "einops refuses this with an EinopsError. d stands on one side",
+    (
+        SPLIT,
+        'rearrange(x, "b t (h d) -> b h t", h=2)',
+    ): "einops refuses this with an EinopsError. d appears on one side",
     (SPLIT, "x.view(1, 2, 6, 2)"): "10 of 12 rows hold something else. The mistake is called split-without-transpose.",
     (SPLIT, "x.reshape(batch, num_heads, -1, head_dim)"): "The mistake is called split-without-transpose.",
     (SPLIT, 'rearrange(x, "b t (d h) -> b h t d", h=2)'): "12 of 12 rows hold something else. This mistake has no name",
-    (SPLIT, "x.view(1, 6, 2, 2)"): "(1, 6, 2, 2) is not there yet: the result should have the shape (1, 2, 6, 2).",
+    (SPLIT, "x.view(1, 6, 2, 2)"): "Not there yet: the shape is (1, 6, 2, 2), and it should be (1, 2, 6, 2).",
     (SPLIT, "x.view(1, 5, 4)"): "PyTorch refuses this with a RuntimeError. 24 numbers don't fit into (1, 5, 4).",
     (SPLIT, "x.view(-1, -1, 4)"): "a RuntimeError. Only one size may be -1",
     (SPLIT, "x.transpose(1, 3)"): "an IndexError. There is no axis 3: (1, 6, 4) has the axes 0 to 2.",
@@ -87,6 +91,7 @@ STATES = {  # of each figure: what brings it into states to look at
         f"(choose('{goal}'), examples.children[{number}].click())" for goal in (SPLIT, JOIN) for number in (1, 2)
     ],
     "drag_the_query": ["ask([0.5, 2.5], 2)", "ask([9, -9], 1)", "ask([-9, 9], 64)", "ask([0, 0], 2)"],
+    "trained_head": ["take(0)", "take(9)", "ask([9, -9], 1)", "ask([0, 0], 64)"],
     "who_may_look": [
         "show(masks.causal, 'keep')",
         "show(masks.causal, 'hidden')",
@@ -107,8 +112,9 @@ STATES = {  # of each figure: what brings it into states to look at
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
-    names = [name for name in live.__all__ if name != "Figure"]
-    return {name: getattr(live, name)().save(folder / f"{name}.html") for name in names}
+    made = {name: getattr(live, name)() for name in live.__all__ if name != "Figure"}
+    made["trained_head"] = live.drag_the_query(*trained_head()[:3], words=trained_head().words, causal=True)
+    return {name: figure.save(folder / f"{name}.html") for name, figure in made.items()}
 
 
 @pytest.fixture(scope="module")
@@ -274,10 +280,23 @@ def test_the_context_is_that_of_the_library(tab, pages):
     })"""
     posed = list(zip(asked.tolist(), widths.tolist(), strict=True))
     found = torch.tensor(opened(tab, pages["drag_the_query"]).evaluate(run, posed), dtype=torch.float64)
-    keys, values = (torch.tensor(data[name], dtype=torch.float64)[None, None] for name in ("keys", "values"))
+    tables = data["planes"][0]["keys"], data["values"]
+    keys, values = (torch.tensor(table, dtype=torch.float64)[None, None] for table in tables)
     queries = (asked * (2 / widths[:, None]) ** 0.5)[None, None]  # `attend` divides by the root of two
     context, weights = (table[0, 0] for table in attend(queries, keys, values))
     torch.testing.assert_close(found, torch.cat([weights, context], dim=1), atol=1e-6, rtol=0)
+
+
+def test_each_word_asks_with_its_own_query(tab, pages):
+    opened(tab, pages["trained_head"])
+    head, number = trained_head(), 9
+    found = tab.evaluate("planes.map(({query}, i) => { take(i); return softmax(attend(query, width).scores); })")
+    for row, weights in zip(found, head.weights, strict=True):
+        torch.testing.assert_close(torch.tensor(row) * 1.0, weights[: len(row)], atol=1e-5, rtol=0)
+    tab.locator(".examples button").nth(number).click()
+    assert head.words[number] == "the" == tab.locator("[aria-pressed=true]").inner_text()
+    assert "“green” gets 90% of the weight" in said(tab) and "hidden" in tab.locator(".weigh").inner_text()
+    tab.wait_for_url("**%2F24%2F9")
 
 
 DRAWN = """() => {
@@ -293,26 +312,27 @@ def test_the_query_is_dragged_by_pointer_and_moved_by_keys(tab, pages):
     assert (
         where == "0.44, 2.76"
         and rows[2] == ["and", "1.01", "58%"]
-        and "21° away: it gets 58% of the weight" in said(tab)
+        and "reaches furthest along the query: it gets 58% of the weight" in said(tab)
     )
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     tab.mouse.move(x, y)
     tab.mouse.down()
-    tab.mouse.move(x + 50, y + 250, steps=5)
+    tab.mouse.move(x + 50, y + 240, steps=5)
     assert tab.locator("[role=status]").get_attribute("aria-busy") == "true"  # nothing is said of the way
     tab.mouse.up()
-    tab.mouse.move(x + 55, y + 245, steps=2)  # it has been let go
+    tab.mouse.move(x + 55, y + 235, steps=2)  # it has been let go
     (where, rows) = tab.evaluate(DRAWN)
-    assert where == "1.25, −1.34" and rows[5][0] == "it" and f"“it”, which gets {rows[5][2]} of the weight" in said(tab)
+    assert where == "1.26, −1.15" and rows[5][0] == "it"
+    assert f"“it” reaches furthest along the query: it gets {rows[5][2]} of the weight" in said(tab)
     tab.locator("[role=status][aria-busy=false]").wait_for()
     handle.focus()
     for key in ("ArrowLeft", "ArrowUp", "Shift+ArrowRight"):
         tab.keyboard.press(key)
-    assert tab.evaluate(DRAWN)[0] == "1.65, −1.24"
+    assert tab.evaluate(DRAWN)[0] == "1.66, −1.05"
     for _ in range(3):
         tab.keyboard.press("Shift+ArrowRight")
-    assert tab.evaluate(DRAWN)[0] == "2.20, −1.24"  # the edge
-    tab.wait_for_url(lambda url: "2.2%2C-1.24" in url)
+    assert tab.evaluate(DRAWN)[0] == "2.66, −1.05"  # the edge
+    tab.wait_for_url(lambda url: "2.6647%2C-1.05" in url)
     tab.get_by_role("button", name="Dream").click()
     assert tab.evaluate(DRAWN)[0] == "0.30, 1.83" and tab.locator("[aria-pressed=true]").inner_text() == "Dream"
 
@@ -323,10 +343,10 @@ def test_the_query_is_dragged_by_pointer_and_moved_by_keys(tab, pages):
         "0.44,2.76/1": "Undivided, the scores lie further apart, and “and” gets 72% of the weight",
         "0.44,2.76/64": "Divided by √64, the scores lie closer together, and “and” gets 22% of the weight",
         "-1.2,-0.8/64": "no word gets more than 18% of the weight: √64 is meant for 64 numbers per vector",
-        "0,0/2": "So short a query can't choose: no word gets more than 17% of the weight",
+        "0,0/2": "No key stands out for this query: no word gets more than 17% of the weight",
         "-1.2,-0.3/2": "The key of “work” is nearest in direction, but that of “Dream” is longer",
         "2.2,-1.6/1": "“it” gets 8",
-        "nonsense": "The key of “and” comes nearest to the query",
+        "nonsense": "The key of “and” reaches furthest along the query",
     }.items(),
 )
 def test_what_is_said_of_a_query(tab, pages, query, sentence):
@@ -395,23 +415,23 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
 @pytest.mark.parametrize(
     ("preset", "reader", "sentence"),
     [
-        ("causal", "keep", "No word looks ahead: each sees itself and all words before it"),
+        ("causal", "keep", "No word looks ahead: each sees itself and all the words before it"),
         (
             "causal",
             "hidden",
-            "Read as “True = hidden”, “it” may look at nobody, so softmax makes nan of that row",
+            "Read as “True = hidden”, “it” may look at nobody, so softmax turns that row into nan",
         ),
         (
             "nothing hidden",
             "hidden",
-            "nobody may look at anybody: every score is −∞, and softmax makes nan of all",
+            "nobody may look at anybody: every score is −∞, and softmax turns all six rows into nan",
         ),
         ("padding", "keep", "Nobody looks at “for” or “it”, and 6 of the 15 cells above the diagonal look ahead"),
-        ("window of 3", "keep", "some earlier ones are hidden, too: “it” looks only at “work”, “for” and itself."),
+        ("window of 3", "keep", "some earlier ones are hidden too: “it” looks only at “work”, “for” and itself."),
         (
             "causal, padding on the left",
             "keep",
-            "“Dream” and “big” may look at nobody, so softmax makes nan",
+            "“Dream” and “big” may look at nobody, so softmax turns",
         ),
     ],
 )
@@ -538,12 +558,12 @@ def test_the_score_stays_where_both_move_and_changes_where_one_does(tab, pages):
         assert score.inner_text() == before and "so does the score" in said(tab)
     assert dial.inner_html() != drawn and (query.input_value(), key.input_value()) == ("12", "8")
     query.press("ArrowRight")
-    assert score.inner_text() != before and "Moved apart" in said(tab)
+    assert score.inner_text() != before and "Only one has moved" in said(tab)
     query.press("Home")  # takes the key along, which no query before it reads
     assert key.get_attribute("aria-valuetext") == "position 0" and "At the same position" in said(tab)
     tab.get_by_role("button", name="500,000").click()
     tab.get_by_role("button", name="4,096 tokens").click()
-    assert "1 of 4 pairs" not in said(tab) and "2 of 4 pairs come round" in said(tab)
+    assert "1 of 4 pairs" not in said(tab) and "2 of 4 pairs can make a full turn" in said(tab)
     tab.wait_for_url("**#0%2C0%2C500000%2C4096")
 
 
@@ -588,7 +608,10 @@ def test_facts_are_those_of_the_card(tab, pages):
         round(100 * sum(run["kept"].get(kind, 0) for kind in KINDS) / sum(run["said"].get(kind, 0) for kind in KINDS))
         for run in card["multi-query"]["seeds"]
     ]
-    assert f"again {listed(sorted(shares))} are kept, in {len(shares)} trainings" in tab.locator(".facts").inner_text()
+    assert (
+        f"again, {listed(sorted(shares))} are kept, in {len(shares)} training runs"
+        in tab.locator(".facts").inner_text()
+    )
 
 
 # --- for everybody ---

@@ -11,12 +11,13 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from course_lib.attention import causal_keep, window_keep
+from course_lib.attention import attend, causal_keep, window_keep
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.live.figure import read
 
-from .picture_checks import check_picture
+from .picture_checks import check_picture, check_svg
+from .trained_head import trained_head
 
 WORDS = dream_big().words
 SAYS = {  # a phrase of a figure's words
@@ -181,7 +182,8 @@ def test_the_mistakes_of_the_editor_are_those_of_the_catalogue():
 def test_the_head_is_that_of_the_lessons():
     """Lesson 01 prints these numbers of "work", and lesson 02 these scores of "it"."""
     data = live.drag_the_query().data
-    assert data["words"][data["first"]] == "work" and [round(each, 2) for each in data["queries"][3]] == [0.44, 2.76]
+    assert data["words"][data["first"]] == "work"
+    assert [round(each, 2) for each in data["planes"][3]["query"]] == [0.44, 2.76]
     assert [round(each, 2) for each in live.who_may_look().data["scores"][5]] == [
         -1.09,
         -1.59,
@@ -190,6 +192,59 @@ def test_the_head_is_that_of_the_lessons():
         -1.14,
         -0.26,
     ]
+
+
+def weights_in_planes(data):
+    """The attention weights of each word, from what its plane holds; later words get 0."""
+    weights = torch.zeros(len(data["words"]), len(data["words"]), dtype=torch.float64)
+    for row, plane in zip(weights, data["planes"], strict=True):
+        query, keys = (torch.tensor(plane[name], dtype=torch.float64) for name in ("query", "keys"))
+        row[: len(keys)] = (keys @ query / data["width"] ** 0.5).softmax(0)
+    return weights
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 3, 24])
+def test_scores_are_exact_in_a_plane_of_wider_vectors(width, causal):
+    draw = torch.Generator().manual_seed(width)
+    queries, keys, values = 2 * torch.randn(3, 9, max(width, 2), generator=draw, dtype=torch.float64)
+    queries, keys = queries[:, :width], keys[:, :width]
+    queries[4], keys[:3] = 0, keys[0]  # a query without a direction, keys that don't differ
+    data = live.drag_the_query(queries, keys, values, causal=causal).data
+    _, weights = attend(*(table[None, None] for table in (queries, keys, values)), causal=causal)
+    torch.testing.assert_close(weights_in_planes(data), weights[0, 0], atol=1e-5, rtol=0)
+    drawn = torch.tensor(data["values"], dtype=torch.float64)  # a linear map of the values, as mixing asks for
+    made = values @ torch.linalg.lstsq(values, drawn).solution
+    torch.testing.assert_close(drawn, made, atol=1e-5, rtol=0)
+
+
+def test_a_trained_head_looks_where_its_module_looks():
+    head = trained_head()
+    figure = live.drag_the_query(*head[:3], words=head.words, causal=True)
+    torch.testing.assert_close(weights_in_planes(figure.data).float(), head.weights, atol=1e-5, rtol=0)
+    assert 'The query of "green" gives 100% of its attention weight to "cup"' in " ".join(repr(figure).split())
+    assert "Number 0" not in repr(figure)  # a plane of wide vectors has other axes
+    check_svg(figure.picture.svg, 910, 30_000)  # for a narrow screen, 11 labels find no other place
+
+
+TABLE = torch.ones(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ((TABLE, None, TABLE), {}, "keys must be a tensor, got NoneType"),
+        ((TABLE, TABLE[:2], TABLE), {}, r"keys must be \(3, 4\) beside queries of \(3, 4\), got \(2, 4\)"),
+        ((TABLE, TABLE, TABLE[:, :1]), {}, r"values must be \(3, 2\) beside queries of \(3, 4\), got \(3, 1\)"),
+        ((TABLE, TABLE * torch.nan, TABLE), {}, "keys holds nan or inf, which has no place in the plane"),
+        ((torch.ones(14, 4),) * 3, {}, "queries has 14 tokens: give 13 at most, as more labels don't fit"),
+        ((TABLE,) * 3, {"words": "ab"}, "words has 2 labels for 3 tokens"),
+        ((TABLE,) * 3, {"first": 3}, "first is 3: give the number of one of the 3 tokens"),
+    ],
+)
+def test_a_head_that_does_not_fit_is_refused(given, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        live.drag_the_query(*given, **options)
 
 
 def test_the_masks_to_begin_with_are_those_of_the_library():

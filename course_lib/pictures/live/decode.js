@@ -63,7 +63,7 @@ function layFacts({read, kept: bytes, reserved, table}, now) {
   const without = now ? ` Without a cache, ${read.length} keys and ${read.length} values.` : "";
   const rows = [
     ["Computed", ...made.flatMap(part => [part, " "]), `of ${word(now)}.${without}`],
-    ["Read", `${counted(read.length, "key")} and ${counted(read.length, "value")}, by the query, which is then forgotten.`],
+    ["Read", `${counted(read.length, "key")} and ${counted(read.length, "value")}, by the query, which is then discarded.`],
     ["Kept", `${bytes} of ${reserved} reserved bytes: ${kept}.`],
     ...(table.length ? [["Block table", `${table.join(", ")}: token ${now} is in block ${table.at(-1)}, slot ${now % blockSize}.`]] : []),
   ];

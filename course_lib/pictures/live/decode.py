@@ -61,13 +61,16 @@ def decode() -> Figure:
         PosixPath('decode.html')
     """
     runs = [CacheRun(name, tuple(steps)) for name, steps in _runs().items()]
+    size = f"{HEAD_DIM} numbers, {NEW.element_size()} bytes each"
     data = {
         "words": WORDS,
-        "kept": f"{2 * NEW.nbytes} a token, for a key and a value of {HEAD_DIM} numbers of {NEW.element_size()} bytes",
+        "kept": f"{2 * NEW.nbytes} a token, for a key and a value of {size}",
         "blockSize": BLOCK_SIZE,
         "caches": [{"name": run.name, "steps": [step._asdict() for step in run.steps]} for run in runs],
     }
-    caption = "Queries are never kept. A window forgets, a sink keeps the first token, pages are reserved as they fill."
+    caption = (
+        "Queries are never kept. A window forgets, a sink keeps the first token, pages are reserved as the text grows."
+    )
     note = "A cell is a slot for the key and the value of one token, here named by its word."
     scene = Panels(runs, f"Four caches after {STILL + 1} of {len(WORDS)} tokens", note, caption)
     return Figure(TITLE, ("decode.js",), data, Picture.of(scene))
@@ -102,7 +105,7 @@ def _said_of(position: int, before: int, sinks: int) -> str:
     word = WORDS[position]
     if position == 0:
         kept = "for good, as a sink" if sinks else "for the words to come"
-        return f"“{word}” is the first word: its key and its value are kept {kept}, and its query is not."
+        return f"“{word}” is the first word: its key and value are kept {kept}, but its query is not."
     if before == EMPTY:
         others = f"of the {position} words" if position > 1 else "of the word"
         return f"Only “{word}” is computed; the keys and values {others} before it come from the cache."

@@ -46,7 +46,7 @@ class Line {
     let tensor = einops || this.peek() === "rearrange" ? this.rearranged() : this.source();
     while (this.peek() === ".") {
       const first = this.at, method = this.peek(1);
-      if (!KNOWN.includes(method)) refuse("", `\`.${method}\` can't be read here; what can: ${KNOWN.join(", ")}, and rearrange.`);
+      if (!KNOWN.includes(method)) refuse("", `\`.${method}\` can't be read here; these can: ${KNOWN.join(", ")}, and rearrange.`);
       this.at += 2;
       if (method !== "mT") this.take("(");
       const values = method === "mT" ? null : this.bound(method, this.values());
@@ -94,10 +94,10 @@ class Line {
     const tensor = this.chain();
     this.take(",");
     const first = this.at, pattern = this.take();
-    if (!/^["']/.test(pattern)) refuse("", "the pattern stands in quotation marks, as in \"b t (h d) -> b h t d\".");
+    if (!/^["']/.test(pattern)) refuse("", "the pattern needs quotation marks, as in \"b t (h d) -> b h t d\".");
     if (this.peek() === ",") this.at++;
     const {positional, named} = this.values();
-    if (positional.length) refuse("TypeError", "after the pattern come sizes with names, such as h=2.");
+    if (positional.length) refuse("TypeError", "only sizes with names may follow the pattern, such as h=2.");
     return this.called(tensor, "rearrange", [pattern.slice(1, -1), named], `rearrange(…, ${this.codeSince(first)}`);
   }
 
@@ -158,7 +158,7 @@ class Line {
   }
 
   number(value) {
-    return Number.isInteger(value) ? value : refuse("TypeError", "a tuple is no number.");
+    return Number.isInteger(value) ? value : refuse("TypeError", "a tuple is not a number.");
   }
 
   factor() {
@@ -192,6 +192,6 @@ class Line {
       this.take(end);
       return this.tensor.shape[axis];
     }
-    return this.names[name] ?? refuse("", `\`${name}\` is unknown here; known are ${Object.keys(this.names).join(", ")}.`);
+    return this.names[name] ?? refuse("", `\`${name}\` is unknown here; the known names are ${Object.keys(this.names).join(", ")}.`);
   }
 }

@@ -40,7 +40,7 @@ function tablesOf(tensor, isWanted) {
 
 function verdict(tensor, tables) {
   const {shape, elements} = tensor, rows = tables.flatMap(table => table.rows), wrong = rows.filter(row => row.wrong).length;
-  if (!same(plain(shape), plain(goal.wanted.shape))) return [`\`${tuple(shape)}\` is not there yet: the result should have the shape \`${tuple(goal.wanted.shape)}\`.`];
+  if (!same(plain(shape), plain(goal.wanted.shape))) return [`Not there yet: the shape is \`${tuple(shape)}\`, and it should be \`${tuple(goal.wanted.shape)}\`.`];
   if (!wrong) return [goal === data.goals.split
     ? `✓ Right: each head has a table of its own, and all ${rows.length} rows hold the word that they should.`
     : `✓ Right: each word has its two heads side by side again, in all ${rows.length} rows.`];
@@ -96,7 +96,7 @@ function choose(name, line = Object.values(data.goals[name].examples)[0]) {
   goal = data.goals[name];
   field.value = line;
   for (const button of goals.querySelectorAll("button")) button.setAttribute("aria-pressed", button.dataset.goal === name);
-  given.replaceChildren(...prose(`\`x\` has the shape \`${tuple(goal.shape)}\`. Your own \`num_heads\` and \`self.q_proj(x)\` can be read, too.`));
+  given.replaceChildren(...prose(`\`x\` has the shape \`${tuple(goal.shape)}\`. You may use your own names, such as \`num_heads\` and \`self.q_proj(x)\`.`));
   examples.replaceChildren(...Object.entries(goal.examples).map(([name, code]) => {
     const button = make("button", {type: "button", textContent: name, onclick: () => choose(goalName(), code)});
     button.dataset.line = code;

@@ -14,7 +14,7 @@ function set(element, attributes) {
 class Plane {
   constructor(label, [left, bottom, right, top]) {
     this.scale = 300 / (right - left);
-    Object.assign(this, {left, top, height: (top - bottom) * this.scale, taken: []});
+    Object.assign(this, {left, top, height: (top - bottom) * this.scale, lines: [], labels: []});
     this.element = svg("svg", {viewBox: `0 0 300 ${this.height}`, class: "plane", role: "group", "aria-label": label});
   }
 
@@ -58,20 +58,20 @@ class Plane {
     const [[x, y], [toX, toY]] = [this.at(from), this.at(to)], steps = Math.max(1, Math.floor(Math.hypot(toX - x, toY - y) / 6));
     for (let i = 0; i <= steps; i++) {
       const [across, down] = [x + (toX - x) * i / steps, y + (toY - y) * i / steps];
-      this.taken.push([across - 4, down - 4, across + 4, down + 4]);
+      this.lines.push([across - 4, down - 4, across + 4, down + 4]);
     }
   }
 
-  // Writes a label at least `near` units away from a point, on the side away from `origin` if there is room.
+  // Writes a label at least `near` units away from a point, on the side away from `origin` if there is room, or else over a line.
   label(text, point, origin, near) {
     const [x, y] = this.at(point), [fromX, fromY] = this.at(origin), outward = Math.atan2(y - fromY, x - fromX), wide = 4 + text.length * 8, high = 15;
     const turns = [0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5].map(turn => turn * Math.PI / 9), boxes = [near, near + 5, near + 12].flatMap(away => turns.map(turn => {
       const [across, down] = [Math.cos(outward + turn), Math.sin(outward + turn)], middle = [x + across * (away + wide / 2), y + down * (away + high / 2)];
       return [middle[0] - wide / 2, middle[1] - high / 2, middle[0] + wide / 2, middle[1] + high / 2];
     }));
-    const free = ([a, b, c, d]) => a >= 0 && b >= 0 && c <= 300 && d <= this.height && !this.taken.some(([e, f, g, h]) => a < g && e < c && b < h && f < d);
-    const box = boxes.find(free) ?? boxes[0];
-    this.taken.push(box);
+    const free = ([a, b, c, d], taken) => a >= 0 && b >= 0 && c <= 300 && d <= this.height && !taken.some(([e, f, g, h]) => a < g && e < c && b < h && f < d);
+    const box = boxes.find(box => free(box, [...this.lines, ...this.labels])) ?? boxes.find(box => free(box, this.labels)) ?? boxes[0];
+    this.labels.push(box);
     return this.add("text", {x: (box[0] + box[2]) / 2, y: box[3] - 3}, text);
   }
 }

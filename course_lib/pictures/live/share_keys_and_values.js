@@ -22,7 +22,7 @@ function sentence({name, heads, own}, {kvHeads}) {
   const each = heads / kvHeads, here = own === kvHeads ? `${name} does this: ` : "";
   const text = each === 1 ? `Each of the ${heads} query heads reads keys and values of its own, and all of these are kept for every token.`
     : kvHeads === 1 ? `All ${heads} query heads read the same keys and values, and only their queries differ; the cache shrinks to 1/${heads}.`
-    : `${each} query heads at a time read the same keys and values; the cache, and what each step reads of it, shrinks to 1/${each}.`;
+    : `Each group of ${each} query heads reads the same keys and values; the cache, and what each step reads of it, shrinks to 1/${each}.`;
   return here + (here ? text[0].toLowerCase() + text.slice(1) : text);
 }
 
@@ -55,9 +55,9 @@ function show() {
   const bar = make("div", {className: "share"}, make("i"));
   bar.firstChild.style.width = `${100 * option.token / all.token}%`;
   const rows = [
-    ["Kept", `${option.token.toLocaleString("en")} bytes a token`, option === all ? "." : `, in place of ${all.token.toLocaleString("en")}.`, bar],
+    ["Kept", `${option.token.toLocaleString("en")} bytes a token`, option === all ? "." : `, instead of ${all.token.toLocaleString("en")}.`, bar],
     ["Read", `${inUnits(option.step)} of keys and values in each step, after ${tokens.toLocaleString("en")} tokens.`],
-    ...(option.facts.length ? [["Facts", `Of 100 that come up again ${listed(option.facts)} are kept, in ${option.facts.length} trainings${option === all ? "" : `; ${listed(all.facts)} if nothing is shared`}.`]] : []),
+    ...(option.facts.length ? [["Facts", `Of 100 that come up again, ${listed(option.facts)} are kept, in ${option.facts.length} training runs${option === all ? "" : `; ${listed(all.facts)} if nothing is shared`}.`]] : []),
   ];
   facts.replaceChildren(...rows.flatMap(([name, ...parts]) => [make("dt", {textContent: name}), make("dd", {}, ...parts)]));
   address.set(`${model().name}:${option.kvHeads}`);

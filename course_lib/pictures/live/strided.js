@@ -106,7 +106,7 @@ class Strided {
 
   flatten(start = 0, end = -1) {
     const [first, last] = [this.axis(start), this.axis(end)];
-    if (first > last) refuse("RuntimeError", `axis ${first} comes after axis ${last}: the first axis to join stands first.`);
+    if (first > last) refuse("RuntimeError", `axis ${first} comes after axis ${last}: name the earlier axis first.`);
     if (first === last) return this;
     const joined = product(this.shape.slice(first, last + 1));
     return this.reshape(...this.shape.slice(0, first), joined, ...this.shape.slice(last + 1));
@@ -127,9 +127,9 @@ class Strided {
     const sides = pattern.split("->").map(groups), wrong = reason => refuse("EinopsError", reason);
     if (sides.length !== 2) wrong("the pattern needs one arrow, as in \"b t (h d) -> b h t d\".");
     const [left, right] = sides, [axes, order] = sides.map(side => side.flat());
-    for (const names of [axes, order]) if (new Set(names).size < names.length) wrong("a name stands twice on one side.");
+    for (const names of [axes, order]) if (new Set(names).size < names.length) wrong("a name appears twice on one side.");
     const alone = [...axes, ...order].find(name => axes.includes(name) !== order.includes(name));
-    if (alone) wrong(`\`${alone}\` stands on one side only.`);
+    if (alone) wrong(`\`${alone}\` appears on one side only.`);
     const unknown = Object.keys(given).find(name => !axes.includes(name));
     if (unknown) wrong(`\`${unknown}\` is not in the pattern.`);
     if (left.length !== this.shape.length) wrong(`the pattern has ${left.length} axes, and ${tuple(this.shape)} has ${this.shape.length}.`);
@@ -149,7 +149,7 @@ class Strided {
 // The sizes of a shape, with -1 filled in.
 function filledIn(sizes, count) {
   const negative = sizes.find(size => size < -1), known = product(sizes.filter(size => size !== -1));
-  if (negative !== undefined) refuse("RuntimeError", `${negative} is no size.`);
+  if (negative !== undefined) refuse("RuntimeError", `${negative} is not a size.`);
   if (sizes.filter(size => size === -1).length > 1) refuse("RuntimeError", "only one size may be -1: two can't both be inferred.");
   const fits = sizes.includes(-1) ? known > 0 && count % known === 0 : known === count;
   if (!fits) refuse("RuntimeError", `${count} numbers don't fit into ${tuple(sizes)}.`);

@@ -20,12 +20,12 @@ function parts(query, key) {
   return pairs.map(pair => query[pair] * key[pair] + query[pair + half] * key[pair + half]);
 }
 const SAYS = {
-  start: "Two numbers of a head are one arrow in a dial: the later a word stands in the text, the further its arrows are turned.",
-  apart: "Moved apart: the angle between the two arrows of a dial changes, most in the fastest pair, and the score changes with it.",
-  together: "Moved together: all arrows turn, but the angle between the two of a dial stays, and so does the score.",
-  same: "At the same position both are turned alike, and the score is that of the query and the key before any turn.",
-  round: "With this base and length, {count} of {half} pairs come round once or more, and only the others tell far from near.",
-  all: "With this base and length every pair comes round, so that no dial alone can tell far from near.",
+  start: "Each pair of numbers in a head is one arrow on a dial: the later a word comes in the text, the further its arrows turn.",
+  apart: "Only one has moved: the angle between the two arrows on each dial changes, most of all in the fastest pair, and the score changes with it.",
+  together: "Both have moved: all arrows turn, but the angle between the two on each dial stays the same, and so does the score.",
+  same: "At the same position, both are turned by the same angles, and the score is what it was before any turn.",
+  round: "With this base and length, {count} of {half} pairs can make a full turn, so only the others tell far from near.",
+  all: "With this base and length, every pair can make a full turn, so no dial can tell far from near on its own.",
 };
 const said = new Sentence(Object.values(SAYS));
 const dials = make("div", {className: "dials"}), scored = make("p", {className: "scored"});
@@ -63,7 +63,7 @@ function drawDials(query, key) {
       + arrow(before[pair], scale, "before query") + arrow(other[pair], scale, "before key") + arrow(keys[pair], scale, "key") + arrow(queries[pair], scale, "query")
       + `</svg><p><b>${signed(adds[pair])}</b><small>${rounded}°<br>a token</small></p></div>`;
   }).join("");
-  scored.replaceChildren("Score ", make("b", {textContent: signed(sum(adds))}), ", all four added");
+  scored.replaceChildren("Score ", make("b", {textContent: signed(sum(adds))}), `, the sum over ${half} pairs; a head of ${data.real.name} has ${data.real.pairs}`);
 }
 
 // The score at each distance; the dot is where we are.

@@ -11,6 +11,7 @@ from course_lib.pictures.tensors.rotary import draw_rotary
 from course_lib.wording import counted, listed
 
 from .figure import Figure
+from .share_keys_and_values import PUBLISHED
 
 TITLE = "Why does only the distance count?"
 QUERY = (0.9, 0.5, 0.7, 0.3, -0.4, 0.6, 0.5, 0.8)  # of one head; numbers i and i + 4 are a pair
@@ -19,6 +20,7 @@ BASES = {"100": 100.0, "10,000, as in Llama 2": 10000.0, "500,000, as in Llama 3
 LENGTHS = 16, 512, 4096  # of texts, in tokens
 AT = 5, 2  # positions of query and key at first
 DRAWN = 8  # positions of the picture
+REAL = next(model for model in PUBLISHED if model.name == "Llama 3 8B")  # for its number of pairs
 
 
 def turn() -> Figure:
@@ -30,7 +32,8 @@ def turn() -> Figure:
         >>> turn().save("turn.html")
         PosixPath('turn.html')
     """
-    data = {"query": QUERY, "key": KEY, "bases": BASES, "lengths": LENGTHS, "at": AT}
+    real = {"name": REAL.name, "pairs": REAL.head_dim // 2}
+    data = {"query": QUERY, "key": KEY, "bases": BASES, "lengths": LENGTHS, "at": AT, "real": real}
     return Figure(TITLE, ("turn.js",), data, _picture())
 
 
@@ -49,7 +52,8 @@ def _picture() -> Picture:
         svg=drawn.svg,
         portrait=drawn.portrait,
         description=f"{drawn.description}\nScores of the query with a key that is turned in the same way: {moved}.",
-        caption=f"{drawn.caption} With a key {apart} before it the score is {scores[0]:.2f} anywhere.",
+        caption=f"{drawn.caption} With a key {apart} before it the score is {scores[0]:.2f} anywhere. "
+        f"A head of {REAL.name} has {REAL.head_dim // 2} such pairs.",
     )
 
 

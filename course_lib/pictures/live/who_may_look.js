@@ -5,8 +5,8 @@ const READERS = {
   keep: {name: "True = may look", as: "as `F.scaled_dot_product_attention` and this course read it"},
   hidden: {name: "True = hidden", as: "as `masked_fill` and `nn.MultiheadAttention` read it"},
 };
-const HOW = "Paint: press a cell or drag over several, or use the arrow keys and the space bar. Red corners look ahead.";
-const said = new Sentence(["Read as “True = hidden”, *“it” may look at nobody*, so softmax makes nan of that row, and *15 of the 15 cells above "
+const HOW = "Paint: press a cell or drag over several, or use the arrow keys and the space bar. A red corner marks a cell that looks ahead.";
+const said = new Sentence(["Read as “True = hidden”, *“it” may look at nobody*, so softmax turns that row into nan, and *15 of the 15 cells above "
   + "the diagonal look ahead*: “Dream” takes 100% of its mix from words that come after it."]);
 let mask, reader, brush;
 
@@ -20,16 +20,16 @@ function sentence(weights) {
   const empty = all.filter(query => !all.some(key => mayLook(query, key))), unseen = all.filter(key => !all.some(query => mayLook(query, key)));
   const ahead = weights.map((row, query) => all.filter(key => key > query && mayLook(query, key))), leaks = sum(ahead.map(keys => keys.length));
   const taken = weights.map((row, query) => Number(sum(ahead[query].map(key => row[key])).toFixed(6))), most = taken.indexOf(Math.max(...taken.filter(Number.isFinite)));
-  if (empty.length === count) return "*Nobody may look at anybody*: every score is −∞, and softmax makes nan of all six rows.";
+  if (empty.length === count) return "*Nobody may look at anybody*: every score is −∞, and softmax turns all six rows into nan.";
   const parts = [];
-  if (empty.length) parts.push(`*${quoted(empty)} may look at nobody*, so softmax makes nan of ${empty.length > 1 ? "their rows" : "that row"}`);
+  if (empty.length) parts.push(`*${quoted(empty)} may look at nobody*, so softmax turns ${empty.length > 1 ? "their rows" : "that row"} into nan`);
   else if (unseen.length) parts.push(`nobody looks at ${quoted(unseen, "or")}`);
   if (leaks) return `${[...parts, `*${leaks} of the 15 cells above the diagonal ${leaks === 1 ? "looks" : "look"} ahead*`].join(", and ")}: `
     + `${quoted([most])} takes ${Math.round(100 * taken[most])}% of its mix from ${ahead[most].length > 1 ? "words that come" : "a word that comes"} after it.`;
-  if (parts.length) return `${parts}${empty.length ? ", and the other rows are in order" : ", and no word looks ahead"}.`;
+  if (parts.length) return `${parts}${empty.length ? ", and the other rows are fine" : ", and no word looks ahead"}.`;
   const hidden = all.map(query => all.filter(key => key <= query && !mayLook(query, key)).length), blind = hidden.lastIndexOf(Math.max(...hidden));
-  return !hidden[blind] ? "No word looks ahead: each sees itself and all words before it, and “Dream” can take its mix from nobody but itself."
-    : `No word looks ahead, and some earlier ones are hidden, too: ${quoted([blind])} looks only at ${quoted(all.filter(key => mayLook(blind, key)), "and", blind)}.`;
+  return !hidden[blind] ? "No word looks ahead: each sees itself and all the words before it, so “Dream” can take its mix from itself alone."
+    : `No word looks ahead, and some earlier ones are hidden too: ${quoted([blind])} looks only at ${quoted(all.filter(key => mayLook(blind, key)), "and", blind)}.`;
 }
 
 const cells = all.map(query => all.map(key => {

@@ -21,14 +21,14 @@ FOLLOWED = 14  # the number that is outlined at first
 TITLE = "Why view, and then transpose?"
 SAYS = (
     "Each of the six words has four numbers in a row: the first two belong to head 0, and the last two to head 1.",
-    "`view` cuts each row in two, and now every word has a small table of its own; but a head has to compare words "
-    "with words, and here no two words share a table.",
-    "`transpose` gathers all rows of a head in one table, so that each head can compare its six words, and in memory "
+    "`view` cuts each row in two, and now every word has a small table of its own; but a head has to compare "
+    "the words with one another, and here no two words share a table.",
+    "`transpose` gathers all the rows of a head in one table, so that each head can compare the six words; in memory, "
     "nothing has moved.",
     "The shortcut gives the same shape and no error, but it only cuts the row of memory in half: *{count} belong to "
     "somebody else*.",
 )
-NOTE = "Memory: one row of 24 numbers, which no step moves. The brackets below it say who reads them."
+NOTE = "Memory: one row of 24 numbers, which no step moves. The brackets below show who reads which."
 CAPTION = "View cuts the row of each word into heads; transpose gathers each head in a table of its own."
 
 

@@ -20,7 +20,7 @@ from .plane import COLORS, End, Plane, Vector, convex_hull, legend_of
 
 MOST_VECTORS = 14  # in one picture; the labels of more would not fit
 AXES = "number 0", "number 1"
-HOW_TO_READ = "Number 0 of each vector counts to the right, number 1 upwards; both axes have the same scale."
+HOW_TO_READ = "{} of each vector counts to the right, {} upwards; both axes have the same scale."
 
 
 def draw_vectors(
@@ -29,6 +29,7 @@ def draw_vectors(
     words: Sequence[object] | None = None,
     points: bool = False,
     title: str | None = None,
+    axes: tuple[str, str] = AXES,
 ) -> Picture:
     """Draw vectors of width 2 as arrows from the origin, or as points.
 
@@ -41,6 +42,7 @@ def draw_vectors(
         words: labels of the tokens of each table; "token 0", "token 1", ... if None.
         points: whether to draw points instead of arrows.
         title: the title above the drawing; the names if None.
+        axes: what the first and the second number of each vector are called.
 
     Raises:
         ValueError: If a shape is a different one, there are too many vectors or none, an element isn't finite, all
@@ -64,7 +66,7 @@ def draw_vectors(
     if not any(table.any() for table in tables.values()):
         raise ValueError("vectors holds nothing but zeros, which have no direction: give at least one other vector.")
     labels = {name: token_labels(words, len(table)) for name, table in tables.items() if table.dim() == 2}
-    return Picture.of(VectorScene(tables, labels, points, title or " and ".join(tables)))
+    return Picture.of(VectorScene(tables, labels, points, title or " and ".join(tables), axes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +77,13 @@ class VectorScene:
     labels: Mapping[str, Sequence[str]]  # of each table of several vectors
     points: bool
     title: str
+    axes: tuple[str, str]
 
     @property
     def caption(self) -> str:
         single = [name for name, table in self.tables.items() if table.dim() == 1]
         if len(single) != 1 or len(self.labels) != 1:
-            return HOW_TO_READ
+            return self.how[0]
         (name, labels), alone = next(iter(self.labels.items())), self.tables[single[0]]
         table = self.tables[name]
         if self.points:
@@ -97,7 +100,9 @@ class VectorScene:
         """Say how to read the plane, and what the dashed line is if there is one."""
         names = "".join(self.labels)
         around = f"The dashed line is the convex hull of the {names} points: no mix of them lies outside."
-        return [HOW_TO_READ, around] if self.hull else [HOW_TO_READ]
+        right, up = self.axes
+        counts = HOW_TO_READ.format(right[0].upper() + right[1:], up)
+        return [counts, around] if self.hull else [counts]
 
     @property
     def hull(self) -> Sequence[Vector]:
@@ -126,9 +131,9 @@ class VectorScene:
             legend_of(name, group, points=self.points) for group, name in enumerate(self.tables) if name in self.labels
         ]
         legend = row(names) if names else Canvas()
-        plane = Plane(ends, AXES, points=self.points, around=self.hull, narrow=is_narrow())
+        plane = Plane(ends, self.axes, points=self.points, around=self.hull, narrow=is_narrow())
         if plane.crowded and is_narrow():
-            plane = Plane(ends, AXES, points=self.points, around=self.hull)
+            plane = Plane(ends, self.axes, points=self.points, around=self.hull)
         return card(self.title, self.how, legend, plane, gap=STYLE.near)
 
 
