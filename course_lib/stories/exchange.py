@@ -155,7 +155,7 @@ def _groupings(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[list[str]
         yield list(alike.values())
 
 
-def _by_element(matrices: Layout, form: nn.Module) -> Layout:
+def _by_element(matrices: Layout, form: nn.Module) -> dict[str, Tensor]:
     """The same matrices with heads innermost: element 0 of all heads, then element 1, and so on."""
     head_dim = getattr(form, "head_dim", 1)
     return {
