@@ -35,7 +35,7 @@ def html_path(path: str | os.PathLike[str]) -> Path:
     """The path of a page to write.
 
     Raises:
-        ValueError: It does not end in .html, or its folder does not exist.
+        ValueError: It does not end in .html, is itself a folder, or its folder does not exist.
         TypeError: It is no path.
     """
     try:
@@ -46,4 +46,8 @@ def html_path(path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"path must end in .html, got {str(path)!r}: a browser opens such a file.")
     if not file.parent.is_dir():
         raise ValueError(f"path is in the folder {str(file.parent)!r}, which does not exist: make it first.")
+    if file.is_dir():
+        raise ValueError(
+            f"path is a folder, {str(path)!r}: give the name of a file, such as {str(file / 'mine.html')!r}."
+        )
     return file

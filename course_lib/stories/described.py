@@ -168,10 +168,9 @@ def _forms(model: Storyteller) -> Iterator[MakeAttention]:
     """The course's forms that a storyteller's attention may be equal to."""
     heads = model.options["num_heads"]
     shared = [number for number in range(1, heads + 1) if heads % number == 0]
-    bias = any(name.endswith("bias") for name, _ in model.attentions[0].named_parameters())
+    bias = any(name.endswith("bias") and one.any() for name, one in model.attentions[0].named_parameters())
     yield partial(one_head, bias=bias)
     for out_proj in (True, False):
-        yield partial(MultiHeadAttentionWrapper, bias=bias, out_proj=out_proj)
         for number in shared:
             yield partial(GroupedQueryAttention, num_kv_heads=number, bias=bias, out_proj=out_proj)
     for number, window, theta in product(shared, (None, WINDOW), (ROPE_THETA, 10000.0)):

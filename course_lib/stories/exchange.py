@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from itertools import permutations, product
 
@@ -10,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.attention import MultiHeadAttention
-from course_lib.attention.convert import split_to_wrapper
+from course_lib.attention import MultiHeadAttentionWrapper
+from course_lib.attention.convert import wrapper_to_split
 from course_lib.calling import first_tensor
 
-from .storyteller import MakeAttention, Storyteller
+from .storyteller import MakeAttention, Storyteller, check_storyteller
 
 Layout = Mapping[str, Tensor]  # a parameter -> the number of the weight at each of its places, from 1; 0 for none
 NUM_TOKENS = 5  # of the input on which outputs are compared
@@ -34,10 +35,9 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
 
     Raises:
         ValueError: The trained matrices don't fit the parameters of the class, or its output has another shape.
-        TypeError: The attention is no class and no function.
+        TypeError: The attention is no class and no function, or the model no Storyteller.
     """
-    if isinstance(attention, nn.Module) or not callable(attention):
-        raise TypeError(f"attention is {attention!r:.60}: give a class, called as attention(width, width, num_heads)")
+    check_storyteller(model)
     other = around(model, attention)
     for trained, new in zip(model.attentions, other.attentions, strict=True):
         fit_weights(trained, new, model.options["width"])
@@ -58,8 +58,8 @@ def fit_weights(trained: nn.Module, new: nn.Module, width: int) -> bool:
     Raises:
         ValueError: They don't fit, or the module's output has another shape.
     """
-    if isinstance(trained, MultiHeadAttention) and len([*new.parameters()]) > 3 * trained.num_heads:
-        trained = split_to_wrapper(trained)  # for a class that holds its heads one by one
+    if isinstance(trained, MultiHeadAttentionWrapper):
+        trained = wrapper_to_split(trained)
     weights = torch.cat([torch.zeros(1), *(one.detach().flatten().cpu() for one in trained.parameters())])
     fallback: dict[str, Tensor] | None = None
     for layout in _layouts(trained, new, width):
@@ -133,12 +133,29 @@ def _layouts(form: nn.Module, other: nn.Module, width: int) -> Iterator[Layout]:
         zeros = {name: shape for name, shape in shapes.items() if shape.numel() <= width}  # biases
     wanted = {name: shape for name, shape in shapes.items() if name not in zeros}
     joined = {name: tuple(one.shape) for name, one in _with_biases(wanted).items()}
-    for matrices in (_with_biases(numbers), _by_element(_with_biases(numbers), form)):
-        for candidate in _candidates(matrices, joined):
-            yield zeros | _without_biases(candidate, wanted)
+    for groups in _groupings(joined):
+        stacked = {names[0]: (len(names),) * (len(names) > 1) + joined[names[0]] for names in groups}
+        for matrices in (_with_biases(numbers), _by_element(_with_biases(numbers), form)):
+            if any(len(shape) > 2 for shape in stacked.values()) and "out_proj.weight" in matrices:
+                matrices["out_proj.weight"] = matrices["out_proj.weight"].t()  # heads are its columns, and others' rows
+            for candidate in _candidates(matrices, stacked):
+                parts: dict[str, Tensor] = {}
+                for names in groups:
+                    parts |= zip(names, candidate[names[0]].reshape(-1, *joined[names[0]]), strict=True)
+                yield zeros | _without_biases(parts, wanted)
 
 
-def _by_element(matrices: Layout, form: nn.Module) -> Layout:
+def _groupings(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[list[str]]]:
+    """The names of parameters, each alone; then those that differ in numbers alone together, as heads in a list."""
+    yield [[name] for name in shapes]
+    alike: dict[object, list[str]] = {}
+    for name, shape in shapes.items():
+        alike.setdefault((re.sub("[0-9]+", "", name), shape), []).append(name)
+    if len(alike) < len(shapes):
+        yield list(alike.values())
+
+
+def _by_element(matrices: Layout, form: nn.Module) -> dict[str, Tensor]:
     """The same matrices with heads innermost: element 0 of all heads, then element 1, and so on."""
     head_dim = getattr(form, "head_dim", 1)
     return {
@@ -184,16 +201,9 @@ def _candidates(weights: Layout, shapes: Mapping[str, tuple[int, ...]]) -> Itera
 
 
 def _orders(matrices: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """The orders in which they may stand; in a wrapper of heads, with three for each head, the same in all heads."""
-    if len(matrices) <= 4:
-        yield from permutations(matrices)
-        return
-    heads = len(matrices) // 3
-    for order in permutations(range(3)):
-        by_head = [3 * head + role for head in range(heads) for role in order]
-        by_role = [3 * head + role for role in order for head in range(heads)]
-        for places in (by_head, by_role):
-            yield *(matrices[place] for place in places), *matrices[len(places) :]
+    """The orders in which they may stand; of many, the first three alone change places."""
+    moved = len(matrices) if len(matrices) <= 5 else 3
+    return ((*order, *matrices[moved:]) for order in permutations(matrices[:moved]))
 
 
 def _packings(matrices: list[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[list[Tensor]]:
@@ -233,11 +243,10 @@ def _fitting(matrices: tuple[Tensor, ...], shapes: Mapping[str, tuple[int, ...]]
 def _arranged(matrix: Tensor, shape: tuple[int, ...]) -> Iterator[Tensor]:
     """A matrix in a shape: its columns are one of the axes, and its rows run through all others, in any order.
 
-    It may get a column of zeros, for a bias; and where there are more than two axes, it may lie the other way round.
+    It may get a column of zeros, for a bias.
     """
     axes = [axis for axis, size in enumerate(shape) if size != 1]
-    ways = [matrix, F.pad(matrix, (0, 1)), *([matrix.t()] if len(axes) > 2 else [])]
-    for each, columns in product(ways, axes):
+    for each, columns in product((matrix, F.pad(matrix, (0, 1))), axes):
         others = [axis for axis in axes if axis != columns]
         if shape[columns] != each.shape[1] or math.prod(shape[axis] for axis in others) != each.shape[0]:
             continue

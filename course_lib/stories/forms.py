@@ -19,6 +19,7 @@ from course_lib.attention import (
     MultiHeadAttentionWrapper,
     MultiQueryAttention,
     SingleHeadAttention,
+    check_at_least,
 )
 from course_lib.attention.convert import split_to_wrapper
 
@@ -87,8 +88,10 @@ def new_storyteller(form: str, *, seed: int = 0) -> Storyteller:
     """A storyteller of a form with random weights.
 
     Raises:
-        ValueError: No such form.
+        ValueError: No such form, or a seed below 0.
+        TypeError: A seed that is not an integer.
     """
+    check_at_least(0, seed=seed)
     if not isinstance(form, str) or form not in FORMS:
         raise ValueError(f"form is {form!r}: give one of {', '.join(map(repr, FORMS))}, or 'wrapper'")
     with torch.random.fork_rng(devices=[]):

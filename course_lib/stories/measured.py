@@ -14,7 +14,7 @@ from course_lib.attention import check_positive
 
 from .kept import facts_kept_by
 from .language import CHOICES, KINDS, PRONOUNS, stories
-from .storyteller import Storyteller
+from .storyteller import Storyteller, check_storyteller
 
 HELD_OUT_SEED = 2_000_000  # of stories that no model is trained on
 HELD_OUT = 500
@@ -54,7 +54,7 @@ def facts_kept(subject: str) -> dict[str, bool]: ...
 def facts_kept(subject: Storyteller, *, count: int = ...) -> dict[str, float]: ...
 
 
-def facts_kept(subject: str | Storyteller, *, count: int = HELD_OUT) -> dict[str, bool] | dict[str, float]:
+def facts_kept(subject: str | Storyteller, *, count: int | None = None) -> dict[str, bool] | dict[str, float]:
     """Measure which kinds of facts a text keeps, or how surely a model keeps them.
 
     A text keeps a kind if whatever it says of its facts is what it said first, and if it comes back to one of them at
@@ -65,23 +65,30 @@ def facts_kept(subject: str | Storyteller, *, count: int = HELD_OUT) -> dict[str
 
     Args:
         subject: A text in the course's language, or a storyteller.
-        count: How many stories a model reads.
+        count: How many stories a model reads, 500 by default; a text is read alone.
 
     Returns:
         Of a text: kind -> whether it is kept, for the kinds of which it says something, and "sentence" -> whether every
         sentence is one of the language. Of a model: kind -> the mean over all such words.
+
+    Raises:
+        ValueError: A count below 1, or the count of a text.
+        TypeError: What is no text and no storyteller, or a count that is no integer.
     """
     if isinstance(subject, str):
+        if count is not None:
+            raise ValueError(f"count is {count!r}, but a text is read alone: leave it out, or give a Storyteller")
         return facts_kept_by(subject)
     if not isinstance(subject, Storyteller):
         raise TypeError(f"facts_kept takes a text or a Storyteller, not a {type(subject).__name__}: give story.text")
-    check_positive(count=count)
-    return read_held_out(subject, count=count).sure
+    return read_held_out(subject, count=HELD_OUT if count is None else count).sure
 
 
 @torch.no_grad()
 def read_held_out(model: Storyteller, *, count: int = HELD_OUT) -> HeldOut:
     """Let a storyteller of the course's language read stories that it was not trained on."""
+    check_storyteller(model)
+    check_positive(count=count)
     found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
     losses: list[Tensor] = []
     for story in stories(count, seed=HELD_OUT_SEED):
@@ -111,9 +118,14 @@ def tokens_per_second(model: Storyteller, *, num_tokens: int = 100, rounds: int 
 
     Args:
         model: A storyteller, with any attention.
-        num_tokens: How many tokens are written in a round.
+        num_tokens: How many tokens are written in a round, max_len at most.
         rounds: The median round counts.
+
+    Raises:
+        ValueError: A number below 1.
+        TypeError: A number that is no integer, or a model that is no Storyteller.
     """
+    check_storyteller(model)
     check_positive(num_tokens=num_tokens, rounds=rounds)
     caches = model.new_caches()
     num_tokens = min(num_tokens, model.max_len)

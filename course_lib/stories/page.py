@@ -23,7 +23,7 @@ from .described import described, in_course_form
 from .kept import DISTINCT, SENTENCE_END, facts_kept_by, mentions, sentence_patterns
 from .language import GIRLS, KIND_OF, PRONOUNS, TOKEN, words
 from .plots import PLOTS
-from .storyteller import END, Storyteller
+from .storyteller import END, Storyteller, check_storyteller
 
 LARGEST = 1_000_000  # bytes of a page
 FILES = ("page.html", "page.css", "storyteller.js", "page.js")
@@ -59,8 +59,7 @@ def save_page(
     Example:
         >>> save_page(load_storyteller("llama"), "mine.html", title="The story machine")
     """
-    if not isinstance(model, Storyteller):
-        raise TypeError(f"model must be a Storyteller, got {type(model).__name__}: make one with Storyteller(MyClass)")
+    check_storyteller(model)
     if not isinstance(title, str):
         raise TypeError(f"title must be a text, got {type(title).__name__}: give the heading of the page")
     file = html_path(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -68,8 +69,8 @@ class Storyteller(nn.Module):
         vocabulary: The words that it knows; those of `stories` by default.
 
     Raises:
-        ValueError: A size below 1, or a width that num_heads does not divide.
-        TypeError: A size that is not an integer.
+        ValueError: A size below 1, a width that num_heads does not divide, or a vocabulary that is no list of words.
+        TypeError: A size that is not an integer, a word that is not a text, or attention that can't be called.
 
     Source: Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, section 2.3.
     """
@@ -89,6 +90,11 @@ class Storyteller(nn.Module):
         super().__init__()
         check_positive(width=width, num_heads=num_heads, num_blocks=num_blocks, max_len=max_len)
         check_divisible("width", width, "num_heads", num_heads)
+        _check_texts("vocabulary", vocabulary, "['fox', 'owl', '.']")
+        if isinstance(attention, nn.Module) or not callable(attention):
+            raise TypeError(
+                f"attention is {attention!r:.60}: give a class, called as attention(width, width, num_heads)"
+            )
         self.options = {
             "width": width, "num_heads": num_heads, "num_blocks": num_blocks, "max_len": max_len,
             "positions": positions, "norm": norm, "vocabulary": vocabulary,
@@ -115,8 +121,10 @@ class Storyteller(nn.Module):
             Logits, (batch, token, vocabulary).
 
         Raises:
-            ValueError: More tokens than max_len.
+            ValueError: More tokens than max_len, another number of axes, or a number that stands for no word.
+            TypeError: tokens is no tensor of integers.
         """
+        self._check_tokens(tokens)
         start = caches[0].length if caches else 0
         end = start + tokens.shape[1]
         self._check_length(end)
@@ -168,6 +176,18 @@ class Storyteller(nn.Module):
         if length > self.max_len:
             raise ValueError(f"the model reads {self.max_len} tokens at most (max_len), not {length}: shorten the text")
 
+    def _check_tokens(self, tokens: object, axes: str = "(batch, token)") -> None:
+        """Refuse what is no tensor of the model's tokens with these axes."""
+        remedy = f"give {'one row of ' if axes == '(token,)' else ''}what `encode` returns"
+        if not isinstance(tokens, Tensor) or tokens.dtype not in (torch.int64, torch.int32):
+            got = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
+            raise TypeError(f"tokens must be a tensor of integers (torch.int64), got {got}: {remedy}")
+        if tokens.dim() != len(re.findall(r"\w+", axes)):
+            raise ValueError(f"tokens must be {axes}, got the shape {tuple(tokens.shape)}: {remedy}")
+        last = len(self.vocabulary) - 1
+        if wrong := [number for number in tokens.flatten().tolist() if not 0 <= number <= last]:
+            raise ValueError(f"tokens holds {wrong[0]}, but the model's words are numbered from 0 to {last}: {remedy}")
+
     @property
     def attentions(self) -> list[nn.Module]:
         """The attention of each block."""
@@ -196,7 +216,13 @@ class Storyteller(nn.Module):
         return torch.tensor([[self.numbers[word] for word in (END, *found)]], device=device)
 
     def decode(self, tokens: Tensor) -> str:
-        """The text of tokens, (token,), up to the end of the first story."""
+        """The text of tokens, (token,), up to the end of the first story.
+
+        Raises:
+            ValueError: Another number of axes, or a number that stands for no word.
+            TypeError: tokens is no tensor of integers.
+        """
+        self._check_tokens(tokens, "(token,)")
         found = [self.vocabulary[number] for number in tokens.tolist()]
         found = found[1:] if found[:1] == [END] else found
         return joined(found[: found.index(END)] if END in found else found)
@@ -233,12 +259,13 @@ class Storyteller(nn.Module):
             The loss at each step: the mean of -log(probability of the right word).
 
         Raises:
-            ValueError: No text, or a word that the model doesn't know.
+            ValueError: No text, a word that the model doesn't know, or a number out of its range.
+            TypeError: What is no text, or no integer.
         """
         check_positive(steps=steps, batch=batch)
         check_at_least(0, seed=seed)
-        if not rate > 0:
-            raise ValueError(f"rate is {rate}: give a number above 0, such as 1.0")
+        if not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
+            raise ValueError(f"rate is {rate!r}: give a number above 0, such as 1.0")
         samples = self._samples(texts)
         draw = torch.Generator().manual_seed(seed)
         matrices = [one for one in self.blocks.parameters() if one.dim() == 2]
@@ -266,10 +293,7 @@ class Storyteller(nn.Module):
 
     def _samples(self, texts: Sequence[str]) -> Tensor:
         """The tokens of texts, each between two ENDs, (text, max_len + 1), padded."""
-        if isinstance(texts, str) or not texts:
-            raise ValueError(f"texts is {texts!r:.40}: give a list of texts, such as those of stories(2000)")
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("texts holds what is no text: give texts, such as [story.text for story in stories(2000)]")
+        _check_texts("texts", texts, "[story.text for story in stories(2000)]")
         rows: list[Tensor] = []
         for text in texts:
             tokens = torch.cat([self.encode(text)[0].cpu(), torch.tensor([self.numbers[END]])])
@@ -278,7 +302,6 @@ class Storyteller(nn.Module):
                 rows.append(F.pad(piece, (0, self.max_len + 1 - len(piece)), value=PADDING))
         return torch.stack(rows)
 
-    @torch.no_grad()
     def generate(
         self, tokens: Tensor, num_new: int, *, temperature: float = 0.0, seed: int = 0, use_cache: bool = True
     ) -> Iterator[Tensor]:
@@ -290,7 +313,23 @@ class Storyteller(nn.Module):
             temperature: What the logits are divided by before a token is drawn; 0 takes the likeliest.
             seed: Another seed draws other tokens.
             use_cache: Whether keys and values are kept from token to token, where the attention takes a cache.
+
+        Raises:
+            ValueError: No token, one that stands for no word, another number of axes, or a number out of its range.
+            TypeError: tokens is no tensor of integers, or num_new or seed is no integer.
         """
+        self._check_tokens(tokens)
+        if not tokens.numel():
+            raise ValueError(f"tokens is empty, {tuple(tokens.shape)}: give at least the one of encode('')")
+        if not isinstance(temperature, (int, float)) or not 0 <= temperature < math.inf:
+            raise ValueError(f"temperature is {temperature!r}: give 0 for the likeliest words, or more")
+        check_at_least(0, num_new=num_new, seed=seed)
+        return self._generated(tokens, num_new, temperature, seed, use_cache)
+
+    @torch.no_grad()
+    def _generated(
+        self, tokens: Tensor, num_new: int, temperature: float, seed: int, use_cache: bool
+    ) -> Iterator[Tensor]:
         draw = torch.Generator().manual_seed(seed)
         caches = self.new_caches(len(tokens)) if use_cache else None
         unread = tokens
@@ -343,24 +382,37 @@ class Storyteller(nn.Module):
         use_cache: bool = True,
     ) -> list[str]:
         """Write several texts from one beginning at once, as `write` does."""
-        if not isinstance(temperature, (int, float)) or not 0 <= temperature < math.inf:
-            raise ValueError(f"temperature is {temperature!r}: give 0 for the likeliest words, or more")
         check_positive(count=count)
-        check_at_least(0, seed=seed, num_words=0 if num_words is None else num_words)
+        check_at_least(0, num_words=0 if num_words is None else num_words)
         tokens = self.encode(beginning).repeat(count, 1)
         self._check_length(tokens.shape[1])
         room = self.max_len + 1 - tokens.shape[1]
         num_new = room if num_words is None else min(num_words, room)
+        generated = self.generate(tokens, num_new, temperature=temperature, seed=seed, use_cache=use_cache)
         ended = torch.zeros(count, dtype=torch.bool, device=tokens.device)
         was_training = self.training
         self.eval()
-        for new in self.generate(tokens, num_new, temperature=temperature, seed=seed, use_cache=use_cache):
+        for new in generated:
             tokens = torch.cat([tokens, new], dim=1)
             ended |= new[:, 0] == self.numbers[END]
             if ended.all():
                 break
         self.train(was_training)
         return [self.decode(row) for row in tokens]
+
+
+def check_storyteller(model: object) -> None:
+    """Refuse what is no Storyteller."""
+    if not isinstance(model, Storyteller):
+        raise TypeError(f"model must be a Storyteller, got {type(model).__name__}: make one with Storyteller(MyClass)")
+
+
+def _check_texts(name: str, texts: object, remedy: str) -> None:
+    """Refuse what is no list of texts, or an empty one."""
+    if isinstance(texts, str) or not isinstance(texts, Collection) or not texts:
+        raise ValueError(f"{name} is {texts!r:.40}: give a list of texts, such as {remedy}")
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{name} holds what is no text: give texts, such as {remedy}")
 
 
 def _batches(lengths: Tensor, batch: int, draw: torch.Generator) -> Iterator[Tensor]:
@@ -380,4 +432,4 @@ def sinusoids(max_len: int, width: int) -> Tensor:
     """
     rates = 10000.0 ** (-torch.arange(0, width, 2) / width)
     angles = torch.arange(max_len)[:, None] * rates  # (p, 1) * (m / 2,) -> (p, m / 2)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]

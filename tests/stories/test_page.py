@@ -221,9 +221,17 @@ def test_what_is_refused(file, make, options, error, words):
     assert not file.exists()
 
 
-@pytest.mark.parametrize("name", ["story.txt", "nowhere/story.html"])
-def test_a_path_that_is_none_of_a_page_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="path"):
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("story.txt", "path must end in .html"),
+        ("nowhere/story.html", "path is in the folder .*nowhere', which does not exist"),
+        ("folder.html", r"path is a folder, .*folder.html': give the name of a file, such as .*mine.html'\."),
+    ],
+)
+def test_a_path_that_is_none_of_a_page_is_refused(tmp_path, name, words):
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ValueError, match=words):
         save_page(small(), tmp_path / name)
 
 

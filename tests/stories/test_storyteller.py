@@ -10,9 +10,11 @@ from torch import nn
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
 from course_lib.mutations import inject
 from course_lib.stories import FORMS, Storyteller, facts_kept, read_held_out, stories, tokens_per_second, with_attention
+from course_lib.stories.described import in_course_form
 from course_lib.stories.forms import as_wrapper, new_storyteller
 from course_lib.stories.muon import orthogonal
 
+ONE = torch.zeros(1, 3, dtype=torch.long)
 BEGINNING = "Once there was an owl named Ida. One morning Ida met"
 
 
@@ -129,6 +131,36 @@ class ByGroup(nn.Module):
         return self.out(context.transpose(1, 2).flatten(2))
 
 
+class Summed(nn.Module):
+    """An output matrix for each head, whose products are added, and biases that nn.Linear has by default."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        d = width // num_heads
+        self.q, self.k, self.v = (nn.ModuleList(nn.Linear(width, d) for _ in range(num_heads)) for _ in range(3))
+        self.out = nn.ModuleList(nn.Linear(d, width) for _ in range(num_heads))
+
+    def forward(self, x):
+        heads = zip(self.q, self.k, self.v, self.out, strict=True)
+        return sum(out(F.scaled_dot_product_attention(q(x), k(x), v(x), is_causal=True)) for q, k, v, out in heads)
+
+
+class SummedWithSharedKeys(nn.Module):
+    """Keys and values that all heads share; each has queries and an output matrix of its own."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        d = width // num_heads
+        self.kv = nn.Linear(width, 2 * d)
+        self.heads = nn.ModuleList(
+            nn.ModuleDict({"out": nn.Linear(d, width), "q": nn.Linear(width, d)}) for _ in range(num_heads)
+        )
+
+    def forward(self, x):
+        k, v = self.kv(x).chunk(2, dim=-1)
+        return sum(one["out"](F.scaled_dot_product_attention(one["q"](x), k, v, is_causal=True)) for one in self.heads)
+
+
 class LastToken(MultiHeadAttention):
     """What belongs to the last token alone."""
 
@@ -236,11 +268,19 @@ def test_the_wrapper_gets_the_weights_head_by_head():
     torch.testing.assert_close(mine(tokens), split(tokens))
 
 
-@pytest.mark.parametrize("own", [PackedByHead, ByGroup, ThreeAxes, HeadByHead])
-def test_matrices_may_be_laid_out_in_any_way(own):
-    model = small(MultiHeadAttention)
+@pytest.mark.parametrize(
+    ("attention", "own"),
+    [
+        *((MultiHeadAttention, own) for own in (PackedByHead, ByGroup, ThreeAxes, HeadByHead, Summed)),
+        (MultiQueryAttention, SummedWithSharedKeys),
+    ],
+)
+def test_matrices_may_be_laid_out_in_any_way(attention, own):
+    model = small(attention)
     tokens = model.encode(BEGINNING)
-    torch.testing.assert_close(with_attention(model, own)(tokens), model(tokens))
+    theirs = with_attention(model, own)
+    torch.testing.assert_close(theirs(tokens), model(tokens))
+    torch.testing.assert_close(in_course_form(theirs)(tokens), model(tokens))
 
 
 @pytest.mark.parametrize(
@@ -274,6 +314,34 @@ def test_weights_that_do_not_fit_are_refused():
         (lambda model: model.write("Once there was a zebra."), "the model doesn't know 'zebra': use words of its"),
         (lambda model: model.write("owl " * 50), "the model reads 40 tokens at most (max_len), not 51: shorten"),
         (lambda model: model.write(temperature=-1), "temperature is -1: give 0 for the likeliest words, or more"),
+        (lambda model: model(ONE[0]), "tokens must be (batch, token), got the shape (3,): give what `encode` returns"),
+        (
+            lambda model: model(ONE + 343),
+            "tokens holds 343, but the model's words are numbered from 0 to 342: give what",
+        ),
+        (lambda model: model(ONE - 1), "tokens holds -1, but the model's words are numbered from 0 to 342: give what"),
+        (
+            lambda model: model.decode(ONE),
+            "tokens must be (token,), got the shape (1, 3): give one row of what `encode`",
+        ),
+        (lambda model: model.decode(ONE[0] - 1), "tokens holds -1, but the model's words are numbered from 0 to 342"),
+        (lambda model: model.generate(ONE[..., None], 2), "tokens must be (batch, token), got the shape (1, 3, 1)"),
+        (lambda model: model.generate(ONE[:, :0], 2), "tokens is empty, (1, 0): give at least the one of encode('')"),
+        (lambda model: model.generate(ONE, -1), "num_new must be at least 0, got -1."),
+        (
+            lambda model: model.generate(ONE, 2, temperature="hot"),
+            "temperature is 'hot': give 0 for the likeliest words",
+        ),
+        (lambda model: facts_kept("Once.", count=-1), "count is -1, but a text is read alone: leave it out, or give a"),
+        (lambda model: facts_kept(model, count=0), "count must be at least 1, got 0."),
+        (lambda model: Storyteller(vocabulary="abc"), "vocabulary is 'abc': give a list of texts, such as ['fox', "),
+        (lambda model: Storyteller(vocabulary=5), "vocabulary is 5: give a list of texts, such as ['fox', 'owl', '.']"),
+        (
+            lambda model: model.train_on(3),
+            "texts is 3: give a list of texts, such as [story.text for story in stories(",
+        ),
+        (lambda model: model.train_on(["Once"], rate=float("inf")), "rate is inf: give a number above 0, such as 1.0"),
+        (lambda model: stories(1, seed=-1), "seed must be at least 0, got -1."),
         (lambda model: model.train_on([]), "texts is []: give a list of texts"),
         (lambda model: model.train_on("Once"), "texts is 'Once': give a list of texts"),
         (lambda model: model.write(temperature=float("nan")), "temperature is nan: give 0 for the likeliest words"),
@@ -293,6 +361,31 @@ def test_bad_input_is_refused_with_a_sentence(call, message):
     ("call", "message"),
     [
         (lambda model: model.write(3), "text must be a text such as 'Once there was', got int."),
+        (
+            lambda model: model(ONE.float()),
+            "tokens must be a tensor of integers (torch.int64), got torch.float32: give",
+        ),
+        (lambda model: model([[0]]), "tokens must be a tensor of integers (torch.int64), got list: give what `encode`"),
+        (
+            lambda model: model.decode("Once"),
+            "tokens must be a tensor of integers (torch.int64), got str: give one row",
+        ),
+        (
+            lambda model: model.generate(None, 2),
+            "tokens must be a tensor of integers (torch.int64), got NoneType: give",
+        ),
+        (lambda model: model.generate(ONE, 2.5), "num_new must be an integer, got 2.5 (float)."),
+        (lambda model: Storyteller(vocabulary=[1, 2]), "vocabulary holds what is no text: give texts, such as ['fox',"),
+        (lambda model: Storyteller("multi-query"), "attention is 'multi-query': give a class, called as attention("),
+        (
+            lambda model: tokens_per_second(None),
+            "model must be a Storyteller, got NoneType: make one with Storyteller(",
+        ),
+        (lambda model: tokens_per_second(model, rounds=1.5), "rounds must be an integer, got 1.5 (float)."),
+        (lambda model: with_attention(3, Plain), "model must be a Storyteller, got int: make one with Storyteller(My"),
+        (lambda model: new_storyteller("llama", seed="a"), "seed must be an integer, got 'a' (str)."),
+        (lambda model: stories(1.5), "count must be an integer, got 1.5 (float)."),
+        (lambda model: stories(1, seed=None), "seed must be an integer, got None (NoneType)."),
         (lambda model: with_attention(model, MultiQueryAttention(4, 4, 2)), "give a class, called as attention(width"),
         (lambda model: facts_kept(stories(1)[0]), "takes a text or a Storyteller, not a Story: give story.text"),
         (lambda model: model.train_on(stories(2)), "texts holds what is no text: give texts, such as [story.text for"),
@@ -301,6 +394,17 @@ def test_bad_input_is_refused_with_a_sentence(call, message):
 def test_another_type_is_refused_with_a_sentence(call, message):
     with pytest.raises(TypeError, match=re.escape(message)):
         call(small())
+
+
+def test_what_is_refused_leaves_a_model_in_training():
+    model = small().train()
+    with pytest.raises(ValueError, match="temperature is -1"):
+        model.write(temperature=-1)
+    assert model.training
+
+
+def test_a_width_may_be_odd():
+    assert Storyteller(width=15, num_heads=3)(ONE).shape == (1, 3, 343)
 
 
 def test_a_model_that_knows_the_words_of_a_fact_alike_guesses():
