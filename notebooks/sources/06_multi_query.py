@@ -38,14 +38,9 @@ from course_lib.attention import (
     GroupedQueryAttention,
     MultiHeadAttention,
     MultiQueryAttention,
-    attend,
-    attend_fused,
     causal_keep,
 )
-from course_lib.attention.convert import (
-    multi_head_to_grouped_query,
-    multi_query_to_multi_head,
-)
+from course_lib.attention.convert import multi_query_to_multi_head
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict, sneak
 from course_lib.inputs import dream_big
@@ -384,21 +379,9 @@ forms = {"multi-head": full, "grouped-query": in_groups, "multi-query": referenc
 draw_kv_sharing(forms, x)
 
 # %% [markdown]
-# A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their
-# **mean**, and so are its value matrices. This changes the output:
-
-# %%
-for num_kv_heads in (4, 2, 1):
-    grouped = multi_head_to_grouped_query(full, num_kv_heads)
-    difference = (grouped(x) - full(x)).abs().mean() / full(x).abs().mean()
-    percent = 100 * difference.item()
-    print(f"kv heads {num_kv_heads}: the output differs by {percent:.0f} % of its size")
-
-# %% [markdown]
-# In this small module the output changes more when fewer kv heads are left. But the matrices here are random (with
-# other seeds the order can be the reverse), so don't expect these percentages of a trained model. Its output changes,
-# too, and so the authors train it further, which they call *uptraining*. By their account (it is not measured here)
-# this takes about 5 % of the computation of the original training.
+# A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their mean, and
+# so are its value matrices. This changes the output, and so the authors train the model further, which they call
+# *uptraining*.
 #
 # Now do exercises 1 to 5 of [the sheet](exercises/06_exercises.ipynb).
 #
@@ -419,10 +402,8 @@ def sure_of(form, kind):  # of three seeds
 
 more = (sure_of("weight split", "name") - sure_of("multi-query", "name")).mean()
 guess = ...  # one of the three, in quotes
-predict(
-    guess,
-    lambda: "neither" if abs(more) < 0.02 else ("weight split", "multi-query")[more < 0],
-)
+surer = "weight split" if more > 0 else "multi-query"
+predict(guess, lambda: surer if abs(more) > 0.02 else "neither")
 
 # %%
 print("form           bytes per token   loss    sure who gave, who got")
@@ -536,7 +517,7 @@ record(broadcast, one_query, cached_keys).expand()
 # which is 32 times the size of the keys. PyTorch's batched product (`bmm`) has a single axis for all samples and heads,
 # and no single stride reads the keys of the first sample 32 times and then those of the second 32 times. So with two
 # samples or more the keys are copied *for each of the 32 heads*. The cache stays small, and the copy is freed after the
-# product. What is lost is time: the keys are read once, written 32 times and read 32 times again.
+# product. What is lost is time.
 #
 # This product stands in your `multi_query` and in your `MyMultiQueryAttention`, once for the keys and once for the
 # values. Here are the copies that your class makes of 128 tokens:
@@ -579,36 +560,15 @@ repaired = WithoutCopies(64, 512, 32).to(device)
 repaired.load_state_dict(wide.state_dict())
 torch.testing.assert_close(repaired(long_text), wide(long_text))
 print("copies:", *copies(repaired, long_text), sep="\n")
+print("keys moved by broadcasting:", 1 + 32 + 32, "times their size")
 
 # %% [markdown]
-# The output is the same, and only the copy of the queries is left. By hand, the heads take the place of the queries for
-# the product:
-
-# %%
-def fold(one_query, cached_keys):
-    # (b, h, 1, d) -> (b, 1, h, d): heads become queries
-    folded_query = one_query.view(2, 1, 32, 64)
-    # (b, 1, h, d) @ (b, 1, d, k) -> (b, 1, h, k)
-    folded_scores = folded_query @ cached_keys.transpose(2, 3)
-    return folded_scores.view(2, 32, 1, 1024)  # -> (b, h, 1, k)
-
-
-folding = record(fold, one_query, cached_keys)
-torch.testing.assert_close(folding.output, broadcast(one_query, cached_keys))
-print("copies inside:", str(folding.expand()).count(" copy"))
-
-# %% [markdown]
-# If reading and writing is all that takes time, folding should be faster by the ratio of the bytes that are moved:
-
-# %%
-print("keys read and written by broadcasting:", 1 + 32 + 32, end=" ")
-print("times their size; by folding: once")
-
-# %% [markdown]
+# The output is the same, and only the copy of the queries is left. Broadcasting reads the keys once, writes them 32 times
+# and reads them 32 times again, 65 times their size in all; with `einsum` they are read once.
+#
 # This is what was measured on the machine that made this page, for one new token in each of 8 samples, with 32 heads
-# and 4,096 cached tokens. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU without a
-# copy from PyTorch 2.9 on). `attend` is the library's function, which folds for any number of kv heads, and
-# `attend_fused` calls the fused function, which lesson 11 explains. All ran on one thread:
+# and 4,096 cached tokens, on one thread. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU
+# without a copy from PyTorch 2.9 on); lesson 11 explains it.
 
 # %% tags=["timing", "nbval-ignore-output"]
 shapes = (8, 32, 1, 64), (8, 1, 4096, 64), (8, 1, 4096, 64)
@@ -627,8 +587,6 @@ cases = [
     Case("broadcast", lambda: broadcast_attention(q, k, v)),
     Case("einsum", with_einsum),
     Case("enable_gqa", partial(fused, q, k, v, enable_gqa=True)),
-    Case("attend", lambda: attend(q, k, v)[0]),
-    Case("attend_fused", lambda: attend_fused(q, k, v)),
 ]
 threads = torch.get_num_threads()
 torch.set_num_threads(1)
@@ -643,8 +601,8 @@ torch.set_num_threads(threads)
 print(f"the repaired class on a whole text: {row.speedup:.1f} times as fast as yours")
 
 # %% [markdown]
-# The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same.
-# The last line is about something else: in a whole text there are as many queries as keys, so the copied keys are no
+# The factor of 65 counts nothing but the keys, so expect the measured ones to be of that order, but not the same. The last
+# line is about something else: in a whole text there are as many queries as keys, so the copied keys are no
 # larger than the queries, and the repair gains little or nothing. The copy does its harm in the steps that a model
 # takes when it writes, one new token at a time.
 #
