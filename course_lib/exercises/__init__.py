@@ -1,7 +1,7 @@
 """Exercises that explain mistakes: `check("split_heads", split_heads)` judges an answer, `progress()` sums up.
 
-Learners use `check`, `filled`, `from_earlier`, `predict`, `progress` and `sneak`; the grader and the course's own tools use
-the rest.
+Learners use `check`, `filled`, `from_earlier`, `predict`, `progress` and `sneak`; the grader and the course's own tools
+use the rest.
 """
 
 from .answer import Answer, Asked, Backward, BuiltModule, Called, Ran

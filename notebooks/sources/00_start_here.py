@@ -66,8 +66,8 @@ print(fill(silenced.write(beginning, num_words=60), 80))
 # It still knows which word likes to follow which. What it can't do any more is look back. Each word is made from the
 # one before it, and nothing that was said earlier counts.
 #
-# So what does attention look at? We stop a story just before a word and ask one of the model's eight heads. (What a head
-# is, you'll know in an hour.)
+# So what does attention look at? We stop a story just before a word and ask one of the model's eight heads. (What a
+# head is, you'll know in an hour.)
 
 # %%
 told = (
@@ -307,13 +307,13 @@ predict(guess, lambda: int(row_changes.sum()))
 #
 # ## Read a heatmap
 #
-# A table of attention weights is drawn as a **heatmap**. A **row** is the token that looks, the *query*; a **column** is
-# a token that it looks at, the *key*. Here are the weights of the mouse and its neighbours:
+# A table of attention weights is drawn as a **heatmap**. A **row** is the token that looks, the *query*; a **column**
+# is a token that it looks at, the *key*. Here are the weights of the mouse and its neighbours:
 
 # %%
 scores = 4 * at_the_keyboard @ at_the_keyboard.T
 weight_table = scores.softmax(dim=-1)
-seven = "the mouse is next to the keyboard".split()
+seven = ["the", "mouse", "is", "next", "to", "the", "keyboard"]
 heatmap(weight_table[None, None], seven)
 
 # %% [markdown]
@@ -337,9 +337,9 @@ predict(guess, lambda: seven[weight_table[seven.index("next")].argmax()])
 #
 # ## How the lessons work
 #
-# Most lessons follow a sentence of six words with three numbers each, "Dream big and work for it", so that you can check
-# every step with a finger. Its numbers are made up or random, and its patterns mean nothing. What attention is *for*, you
-# see in the stories.
+# Most lessons follow a sentence of six words with three numbers each, "Dream big and work for it", so that you can
+# check every step with a finger. Its numbers are made up or random, and its patterns mean nothing. What attention is
+# *for*, you see in the stories.
 #
 # The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
 # break anything: *Ctrl + Z* takes back what you typed, and *Restart Kernel and Run All Cells* in the menu *Kernel*
@@ -383,11 +383,11 @@ check("row_sums", lambda weights: weights.sum(dim=0))
 row_sums = from_earlier("row_sums")
 
 # %% [markdown]
-# Three things are different here. *You write the code, and mistakes have names*: the check recognises the usual mistakes
-# by their results, and in [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code
-# from elsewhere. *Pictures are drawn from your tensors*, so they change with your code. And *claims are checked*: where a
-# lesson says that two ways of computing attention are the same, it compares their numbers in a cell. Here is the first
-# of them, your mix against PyTorch's own attention:
+# Three things are different here. *You write the code, and mistakes have names*: the check recognises the usual
+# mistakes by their results, and in [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for
+# attention code from elsewhere. *Pictures are drawn from your tensors*, so they change with your code. And *claims are
+# checked*: where a lesson says that two ways of computing attention are the same, it compares their numbers in a cell.
+# Here is the first of them, your mix against PyTorch's own attention:
 
 # %%
 import torch.nn.functional as F

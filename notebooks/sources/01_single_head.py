@@ -29,7 +29,7 @@ import torch
 from torch import nn
 
 from course_lib.device import course_device
-from course_lib.exercises import check, filled, predict, sneak
+from course_lib.exercises import filled, predict, sneak
 from course_lib.inputs import dream_big
 from course_lib.pictures import draw_attended_words, draw_matrix_product, heatmap
 from course_lib.pictures.live import drag_the_query
@@ -51,16 +51,16 @@ draw_attended_words(tokens, trained_weights[1, 2, -1], title="Which word comes n
 # ## Compare, weigh, mix
 #
 # To follow every step with a finger, we take a shorter sentence: six tokens with three made-up numbers each. The path
-# from here, by hand first, then as matrices, then as a module, is that of chapter 3 of Sebastian Raschka's book [Build a
-# Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
+# from here, by hand first, then as matrices, then as a module, is that of chapter 3 of Sebastian Raschka's book [Build
+# a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
 
 # %%
 words, embeddings, x = dream_big(device=device)
 show("embeddings", embeddings, "token width", words, digits=2)
 
 # %% [markdown]
-# You met the three steps in lesson 00. **Compare:** a dot product of two tokens is their *score*. Here is "work" against
-# everybody, and how long the six vectors are:
+# You met the three steps in lesson 00. **Compare:** a dot product of two tokens is their *score*. Here is "work"
+# against everybody, and how long the six vectors are:
 
 # %%
 work = words.index("work")
@@ -209,10 +209,11 @@ show("scores of 'work'", scores_of_work, "key", words)
 show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
-# Only "and" has a clearly positive score, and takes more than half of the mix. A negative score doesn't mean that a token is
-# ignored, because the exponential of any number is positive. What counts is the distance to the other scores.
+# Only "and" has a clearly positive score, and takes more than half of the mix. A negative score doesn't mean that a
+# token is ignored, because the exponential of any number is positive. What counts is the distance to the other scores.
 #
-# **Predict.** Suppose that somebody adds 100 to each of the six scores. How large will the attention weight of "and" be?
+# **Predict.** Suppose that somebody adds 100 to each of the six scores. How large will the attention weight of "and"
+# be?
 
 # %%
 guess = ...  # write a number such as 0.25 in place of the dots
@@ -471,8 +472,8 @@ predict(guess, lambda: without[0])
 # ## Proof, and how to cheat it
 #
 # A comparison with a second implementation finds this mistake, too. Here is the library's head against yours, on sizes
-# that all differ: two samples of five tokens, three numbers in and seven out. (`causal=False` leaves out the mask, which
-# comes in the next lesson.)
+# that all differ: two samples of five tokens, three numbers in and seven out. (`causal=False` leaves out the mask,
+# which comes in the next lesson.)
 
 # %%
 from course_lib.attention import SingleHeadAttention
@@ -496,11 +497,11 @@ proof(MyHead)
 print("equal:", tuple(samples.shape), "->", tuple(reference(samples).shape))
 
 # %% [markdown]
-# Would it notice a mistake? It notices wrong keys and a wrong scale; with two numbers out in place of seven, a head that
-# divides by the root of the *batch* would slip through. But no proof sees everything.
+# Would it notice a mistake? It notices wrong keys and a wrong scale; with two numbers out in place of seven, a head
+# that divides by the root of the *batch* would slip through. But no proof sees everything.
 #
-# **Now cheat.** Write a head with a mistake in it that this proof doesn't see. It can be done in more than one way. Look
-# at what the proof never tries.
+# **Now cheat.** Write a head with a mistake in it that this proof doesn't see. It can be done in more than one way.
+# Look at what the proof never tries.
 
 # %%
 Sneaky = ...  # a class like MyHead, with your mistake, in place of the dots
@@ -510,8 +511,8 @@ sneak("MyHead", Sneaky, proof)
 # <details><summary>Two ways in</summary>
 #
 # The proof tries one length and one scale of input. A head that divides by `7 ** 0.5` whatever its width passes, and so
-# does one that lets no score be larger than a thousand, or that reads only the first five tokens. Tests with sizes that *vary* see the
-# first and the last.
+# does one that lets no score be larger than a thousand, or that reads only the first five tokens. Tests with sizes that
+# *vary* see the first and the last.
 #
 # </details>
 #
@@ -541,13 +542,14 @@ sneak("MyHead", Sneaky, proof)
 #
 # ## What you have now
 #
-# One attention head, from its first dot product to a module that reads a trained model's story. In lesson 00 every token
-# could look at every other, and so it can here. A model that writes must not look ahead, and the next lesson sees to
-# it.
+# One attention head, from its first dot product to a module that reads a trained model's story. In lesson 00 every
+# token could look at every other, and so it can here. A model that writes must not look ahead, and the next lesson sees
+# to it.
 #
 # **Practise:** [six exercises](exercises/01_exercises.ipynb), about thirty-five minutes.
 #
-# **Click through it:** this head as [a recorded run](https://attention-course.github.io/attention-course/recordings/one_head.html).
-# Choose any number there, and you see where it came from and where it goes.
+# **Click through it:** this head as [a recorded
+# run](https://attention-course.github.io/attention-course/recordings/one_head.html). Choose any number there, and you
+# see where it came from and where it goes.
 #
 # **Next:** [02 Hide what must not be seen](02_masks_and_dropout.ipynb).

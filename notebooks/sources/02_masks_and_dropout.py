@@ -59,8 +59,8 @@ for name in ("right", "no-causal-mask", "mask-off-by-one"):
 # anywhere, so of course it looks there. The model becomes the student who found the answer sheet: full marks all year,
 # and lost in the exam, where token 8 hasn't been written yet.
 #
-# The cure is a rule: *look at yourself and at what came before you.* A head with this rule is called **causal**, and the
-# table of who may attend to whom is a **mask** (Vaswani et al., [Attention Is All You
+# The cure is a rule: *look at yourself and at what came before you.* A head with this rule is called **causal**, and
+# the table of who may attend to whom is a **mask** (Vaswani et al., [Attention Is All You
 # Need](https://arxiv.org/abs/1706.03762), 2017). Paint one yourself. The figure knows nothing of triangles, and shows
 # you what leaks.
 
@@ -77,11 +77,11 @@ keep = torch.ones(6, 6, dtype=torch.bool, device=device).tril()  # True = may at
 show("keep", keep, "query key", words)
 
 # %% [markdown]
-# In this course a mask is called `keep`, and True means *may attend*. Where True means something else, the name says so:
-# `real`, `hidden`.
+# In this course a mask is called `keep`, and True means *may attend*. Where True means something else, the name says
+# so: `real`, `hidden`.
 #
-# The mask acts on the *scores*, before softmax: a hidden score becomes minus infinity, `-torch.inf`, whose exponential is
-# exactly 0. `~keep` is True where something is hidden.
+# The mask acts on the *scores*, before softmax: a hidden score becomes minus infinity, `-torch.inf`, whose exponential
+# is exactly 0. `~keep` is True where something is hidden.
 #
 # **Write it yourself.** Return the attention weights under a mask.
 
@@ -172,8 +172,8 @@ MyCausalHead = filled("MyCausalHead", MyCausalHead)
 #
 # </details>
 #
-# Now give it a job. One of the stored storytellers has a single head per block. We put your class in its place, with the
-# weight matrices that were trained:
+# Now give it a job. One of the stored storytellers has a single head per block. We put your class in its place, with
+# the weight matrices that were trained:
 
 # %%
 storyteller = load_storyteller("one head").to(device)
@@ -225,7 +225,8 @@ for name, module in (("MyHead:      ", head), ("MyCausalHead:", causal_head)):
     print(name, f"{earlier_outputs_moved(module(x), module(changed)):.4f}")
 
 # %% [markdown]
-# Keep this test: the usual mistakes report no error. Here are five ways to get a causal mask wrong, beside the right one.
+# Keep this test: the usual mistakes report no error. Here are five ways to get a causal mask wrong, beside the right
+# one.
 
 # %%
 no_future = -torch.inf
@@ -309,8 +310,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 # </details>
 #
 # PyTorch has two conventions for such masks. In `F.scaled_dot_product_attention` True means *may attend*, as here; in
-# `nn.MultiheadAttention` True means *hidden*. Hand one of them the other's mask and no error is reported. So give a mask
-# a name that says what True means, and write `~keep` where a function wants the opposite. ([Lesson
+# `nn.MultiheadAttention` True means *hidden*. Hand one of them the other's mask and no error is reported. So give a
+# mask a name that says what True means, and write `~keep` where a function wants the opposite. ([Lesson
 # 05](05_weight_split.ipynb) meets that module.)
 #
 # **Now do** exercises 1 and 2 of [the sheet](exercises/02_exercises.ipynb).
@@ -350,8 +351,8 @@ predict(guess, lambda: (keep & real[:, None]).shape)
 #
 # </details>
 #
-# The test of a padding mask: a short sentence must come out as if it had been alone. (`second[None]` is that sentence as
-# a batch of one.) No causal mask here, so that only the padding mask protects it:
+# The test of a padding mask: a short sentence must come out as if it had been alone. (`second[None]` is that sentence
+# as a batch of one.) No causal mask here, so that only the padding mask protects it:
 
 # %%
 def attend(x, keep):  # keep broadcasts to (batch, query, key) -> (batch, token, width)
@@ -384,9 +385,9 @@ predict(guess, lambda: difference.abs().max().item(), within=0.001)
 #
 # </details>
 #
-# A model that continues several sentences at once has its padding on the *left*, so that the newest token of each stands
-# in the last column. There the causal mask no longer hides the padding, and a new problem appears: it lets the padding
-# tokens attend to nothing but padding, and the padding mask forbids just that.
+# A model that continues several sentences at once has its padding on the *left*, so that the newest token of each
+# stands in the last column. There the causal mask no longer hides the padding, and a new problem appears: it lets the
+# padding tokens attend to nothing but padding, and the padding mask forbids just that.
 
 # %%
 left_batch = batch.clone()
@@ -456,8 +457,8 @@ predict(guess, lambda: names.get(tuple(enough), "neither"))
 #
 # **Dropout** (Srivastava et al., [Dropout: A Simple Way to Prevent Neural Networks from
 # Overfitting](https://jmlr.org/papers/v15/srivastava14a.html), 2014) sets some of a layer's numbers to 0 at random
-# while a model is trained. In attention these are attention weights, *after* softmax. With p = 0.25 a quarter of them is
-# dropped on average, and the others are multiplied by one factor, so that the mean stays what it was.
+# while a model is trained. In attention these are attention weights, *after* softmax. With p = 0.25 a quarter of them
+# is dropped on average, and the others are multiplied by one factor, so that the mean stays what it was.
 #
 # **Predict.** An attention weight of 0.6 is kept, and p is 0.25. What does dropout make of it?
 
@@ -475,8 +476,8 @@ predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=
 # </details>
 #
 # In a single draw a row no longer sums to 1, then. Dropout belongs to training only: `.eval()` switches off every
-# `nn.Dropout` of a module, and `.train()` switches it on. If you forget `.eval()`, a model's answers change from call to
-# call. Not every model is trained with it: PaLM, for example, was not (Chowdhery et al., [PaLM: Scaling Language
+# `nn.Dropout` of a module, and `.train()` switches it on. If you forget `.eval()`, a model's answers change from call
+# to call. Not every model is trained with it: PaLM, for example, was not (Chowdhery et al., [PaLM: Scaling Language
 # Modeling with Pathways](https://arxiv.org/abs/2204.02311), 2022).
 
 # %%

@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/03_wrapper.ipynb)
 #
-# A storyteller with one head in each block mixes its animals up. One with four heads in each block doesn't, although it is
-# no wider and was trained alike. Run the first cell and read both. In this lesson you find out what one head cannot do,
-# you write the class that puts several side by side, and then you remove heads, one at a time, to see which of them
+# A storyteller with one head in each block mixes its animals up. One with four heads in each block doesn't, although it
+# is no wider and was trained alike. Run the first cell and read both. In this lesson you find out what one head cannot
+# do, you write the class that puts several side by side, and then you remove heads, one at a time, to see which of them
 # remembers the story.
 #
 # **You need** [lesson 02](02_masks_and_dropout.ipynb). **It takes** about 45 minutes.
@@ -59,10 +59,10 @@ for heads, form in ((1, "one head"), (4, "wrapper")):
     print(fill(model.write("This is the story of"), 80), end="\n\n")
 
 # %% [markdown]
-# The numbers say how sure a model is of the right word where a story comes back to a fact: 1.00 is certain. With one head
-# it's often the wrong animal. (That model also lacks the output projection, which you meet below. Of three seeds the animals
-# come out like this in each, the names in two: see the book's
-# [page on the storyteller](https://attention-course.github.io/attention-course/storyteller.html).)
+# The numbers say how sure a model is of the right word where a story comes back to a fact: 1.00 is certain. With one
+# head it's often the wrong animal. (That model also lacks the output projection, which you meet below. Of three seeds
+# the animals come out like this in each, the names in two: see the book's [page on the
+# storyteller](https://attention-course.github.io/attention-course/storyteller.html).)
 #
 # ## Why more than one head
 #
@@ -79,10 +79,10 @@ for on_dream in (1.0, 0.75, 0.5, 0.25, 0.0):
     print(shares, (weights_of_it @ values).tolist())
 
 # %% [markdown]
-# We want [2, 2], and no line comes near it. But a head makes its values itself, with its value matrix $W^V$. Can't it make
-# better ones? For this one text it can: half of [4, 0] and half of [0, 4] is [2, 2]. The trouble is that a head has a
-# single $W^V$ for *all* texts. So take three texts of two words, and in each of them "it" needs the first number of the
-# first word and the second number of the second:
+# We want [2, 2], and no line comes near it. But a head makes its values itself, with its value matrix $W^V$. Can't it
+# make better ones? For this one text it can: half of [4, 0] and half of [0, 4] is [2, 2]. The trouble is that a head
+# has a single $W^V$ for *all* texts. So take three texts of two words, and in each of them "it" needs the first number
+# of the first word and the second number of the second:
 
 # %%
 two_words = embeddings[[0, 3]]  # "Dream" and "work"
@@ -104,10 +104,10 @@ for text, (first, second) in texts.items():
     print(f"by {errors[1]:.2f} with the others")
 
 # %% [markdown]
-# The other values help the first text and spoil the two in which a word stands twice. No third choice does for all three:
-# a mix of two equal values is that value, so "Dream Dream" asks for the value [2, -1] of "Dream", "work work" asks for
-# [-1, 2] of "work", and with these two "Dream work" can't be had. One row of attention weights serves all columns, and
-# one $W^V$ serves all texts.
+# The other values help the first text and spoil the two in which a word stands twice. No third choice does for all
+# three: a mix of two equal values is that value, so "Dream Dream" asks for the value [2, -1] of "Dream", "work work"
+# asks for [-1, 2] of "work", and with these two "Dream work" can't be had. One row of attention weights serves all
+# columns, and one $W^V$ serves all texts.
 #
 # So let the two columns be mixed by two different rows of attention weights. Each such row, with the columns that it
 # mixes, is a **head**.
@@ -149,8 +149,9 @@ print("work work:  ", two_mixes(on_work, on_work, values).tolist())
 #
 # ## What several heads cost
 #
-# The heads *share* the width: if the output is to have eight numbers per token, one head makes all eight, two heads four
-# each, eight heads one each. We count what the library's wrapper needs, which is like the one that you write below:
+# The heads *share* the width: if the output is to have eight numbers per token, one head makes all eight, two heads
+# four each, eight heads one each. We count what the library's wrapper needs, which is like the one that you write
+# below:
 
 # %%
 for num_heads in (1, 2, 4, 8):
@@ -211,8 +212,9 @@ predict(guess, lambda: rank(8))
 #
 # ## Two heads of your own
 #
-# Each token enters as three numbers and should leave as eight. Two of the causal heads that you wrote in lesson 02 share
-# the work, so each of them produces four. Their weight matrices are random, multiplied by 4 so that a pattern shows.
+# Each token enters as three numbers and should leave as eight. Two of the causal heads that you wrote in lesson 02
+# share the work, so each of them produces four. Their weight matrices are random, multiplied by 4 so that a pattern
+# shows.
 
 # %%
 MyCausalHead = from_earlier("MyCausalHead")
@@ -256,9 +258,9 @@ print(tuple(context_0.shape), "and", tuple(context_1.shape), "->", tuple(joined.
 # %% [markdown]
 # ## What W^O does
 #
-# Joining is not yet mixing: every number of the joined row comes from a single head. So multi-head attention has one more
-# linear layer after it, the **output projection**, `out_proj` in code and $W^O$ in the formulas. To see what it does, we
-# switch head 1 off and look at which columns change, at first without the projection:
+# Joining is not yet mixing: every number of the joined row comes from a single head. So multi-head attention has one
+# more linear layer after it, the **output projection**, `out_proj` in code and $W^O$ in the formulas. To see what it
+# does, we switch head 1 off and look at which columns change, at first without the projection:
 
 # %%
 torch.manual_seed(6)
@@ -285,9 +287,9 @@ predict(guess, lambda: int((difference > 1e-6).sum()))
 # </details>
 #
 # There is a second way to read it, which lets one speak of what a head *adds* (Elhage et al., [A Mathematical Framework
-# for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021). The first `head_dim` rows
-# of $W^O$ meet the columns of head 0, the next ones those of head 1, and so on. So we can project each head by its own
-# block of rows, and add the results:
+# for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021). The first `head_dim`
+# rows of $W^O$ meet the columns of head 0, the next ones those of head 1, and so on. So we can project each head by its
+# own block of rows, and add the results:
 #
 # $$
 # \mathrm{concat}(\mathrm{head}_0, \mathrm{head}_1)\, W^O = \mathrm{head}_0\, W^O_0 + \mathrm{head}_1\, W^O_1
@@ -332,9 +334,9 @@ print("projected and added = joined and projected")
 #
 # ## The wrapper
 #
-# Multi-head attention is a loop over heads, a `cat`, and a projection. A class that wraps the heads is called a *wrapper*.
-# Put them into an `nn.ModuleList`, a list that PyTorch knows about: the parameters in it are trained and moved to the
-# device together with the model, those in a plain Python list are not.
+# Multi-head attention is a loop over heads, a `cat`, and a projection. A class that wraps the heads is called a
+# *wrapper*. Put them into an `nn.ModuleList`, a list that PyTorch knows about: the parameters in it are trained and
+# moved to the device together with the model, those in a plain Python list are not.
 #
 # **Write it yourself, from an empty class.** Call the list `heads` and the output projection `out_proj`, without bias.
 # `d_out` is the width over *all* heads.
@@ -392,8 +394,8 @@ def without_head(block, head):  # your storyteller, with what one head adds set 
 
 
 # %% [markdown]
-# In each of the two blocks there are four heads. **Predict.** We remove one of the eight. In how many of the eight cases
-# does the model lose the names, so that it is less than half sure of them?
+# In each of the two blocks there are four heads. **Predict.** We remove one of the eight. In how many of the eight
+# cases does the model lose the names, so that it is less than half sure of them?
 
 # %%
 removed = {
@@ -424,10 +426,10 @@ for head in range(4):
     print(f"without head {head} of the first block:  {sure_of(without_head(0, head))}")
 
 # %% [markdown]
-# One head of the second block looks up nearly every fact, not the names alone, and the three beside it hardly matter for
-# these four kinds. That is what *this* training led to, not a law. Then why is one head per block not enough? Look at the
-# first block: take any of its heads away, and the model gets less sure of something. The head that remembers reads what
-# they wrote. [Lesson 10](10_what_heads_learn.ipynb) comes back to that.
+# One head of the second block looks up nearly every fact, not the names alone, and the three beside it hardly matter
+# for these four kinds. That is what *this* training led to, not a law. Then why is one head per block not enough? Look
+# at the first block: take any of its heads away, and the model gets less sure of something. The head that remembers
+# reads what they wrote. [Lesson 10](10_what_heads_learn.ipynb) comes back to that.
 #
 # ## A mistake: copy, paste, forget
 #
@@ -465,8 +467,8 @@ predict(guess, lambda: sum(gradient is None for gradient in gradients))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Two: `q_proj` and `k_proj` of head 1. They make `scores_1`, and nothing uses `scores_1`. A loop over modules can't forget
-# to replace an index, which is a good reason for the wrapper.
+# Two: `q_proj` and `k_proj` of head 1. They make `scores_1`, and nothing uses `scores_1`. A loop over modules can't
+# forget to replace an index, which is a good reason for the wrapper.
 #
 # </details>
 #
@@ -474,8 +476,8 @@ predict(guess, lambda: sum(gradient is None for gradient in gradients))
 #
 # ## Proof, and how to cheat it
 #
-# Two heads by hand = your wrapper = the library's, on sizes that all differ: 5 samples, 7 tokens, 3 numbers in and 8 out,
-# 2 heads of width 4.
+# Two heads by hand = your wrapper = the library's, on sizes that all differ: 5 samples, 7 tokens, 3 numbers in and 8
+# out, 2 heads of width 4.
 
 # %%
 reference = MultiHeadAttentionWrapper(d_in, d_out, num_heads).to(device)
@@ -561,13 +563,16 @@ sneak("MyWrapper", Sneaky, proof)
 # adds. To run all heads in a single product, the heads must be cut out of one wide tensor. The next lesson shows how to
 # cut.
 #
-# **Click through it:** this class as [a recorded run](https://attention-course.github.io/attention-course/recordings/wrapper.html).
-# Choose any number there, and you see where it came from and where it goes.
+# **Click through it:** this class as [a recorded
+# run](https://attention-course.github.io/attention-course/recordings/wrapper.html). Choose any number there, and you
+# see where it came from and where it goes.
 #
-# **With other numbers:** this class [with untrained heads](https://attention-course.github.io/attention-course/known_numbers.html#two-causal-heads-in-a-list)
-# and [on a book's six tokens](https://attention-course.github.io/attention-course/known_numbers.html#a-books-six-tokens),
-# [two heads written out by hand](https://attention-course.github.io/attention-course/known_numbers.html#two-heads-written-out-by-hand),
-# and [what a stored mask costs](https://attention-course.github.io/attention-course/known_numbers.html#what-a-stored-mask-costs).
+# **With other numbers:** this class [with untrained
+# heads](https://attention-course.github.io/attention-course/known_numbers.html#two-causal-heads-in-a-list) and [on a
+# book's six tokens](https://attention-course.github.io/attention-course/known_numbers.html#a-books-six-tokens), [two
+# heads written out by
+# hand](https://attention-course.github.io/attention-course/known_numbers.html#two-heads-written-out-by-hand), and [what
+# a stored mask costs](https://attention-course.github.io/attention-course/known_numbers.html#what-a-stored-mask-costs).
 #
 # **Practise:** [three exercises](exercises/03_exercises.ipynb), about twenty minutes.
 #

@@ -564,10 +564,12 @@ except RuntimeError as error:
 # You have the two functions that carry heads into and out of one tensor, and you know why their steps come in this
 # order.
 #
-# **Click through it:** the right split and the wrong view as [a recorded run](https://attention-course.github.io/attention-course/recordings/wrong_view.html).
-# Choose any number there, and you see where it came from and where it goes.
+# **Click through it:** the right split and the wrong view as [a recorded
+# run](https://attention-course.github.io/attention-course/recordings/wrong_view.html). Choose any number there, and you
+# see where it came from and where it goes.
 #
-# **With other numbers:** [four tokens of width 6](https://attention-course.github.io/attention-course/known_numbers.html#view-and-transpose-by-hand).
+# **With other numbers:** [four tokens of width
+# 6](https://attention-course.github.io/attention-course/known_numbers.html#view-and-transpose-by-hand).
 #
 # **Practise:** [five exercises](exercises/04_exercises.ipynb), about half an hour.
 #

@@ -349,8 +349,8 @@ print("eleven steps = the wrapper of lesson 03")
 #
 # ## Into a module
 #
-# **Write it yourself, from an empty class.** Four projections without bias, `q_proj`, `k_proj`, `v_proj` and `out_proj`,
-# and then the steps that you have just seen. Keep an eye on the shapes. Lesson 07 goes on with your class.
+# **Write it yourself, from an empty class.** Four projections without bias, `q_proj`, `k_proj`, `v_proj` and
+# `out_proj`, and then the steps that you have just seen. Keep an eye on the shapes. Lesson 07 goes on with your class.
 
 # %%
 class MyMultiHeadAttention(nn.Module):
@@ -501,10 +501,10 @@ print("differ:", differ)
 #
 # ## Proof, and how to cheat it
 #
-# Wrapper = weight split = `nn.MultiheadAttention`: a comparison proves that only if it could fail. So there are two samples,
-# sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to `d_out`), queries and keys scaled up
-# until the attention is neither flat nor all on one token in most rows, and float64, because a small mistake could hide
-# among the roundings of float32:
+# Wrapper = weight split = `nn.MultiheadAttention`: a comparison proves that only if it could fail. So there are two
+# samples, sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to `d_out`), queries and keys
+# scaled up until the attention is neither flat nor all on one token in most rows, and float64, because a small mistake
+# could hide among the roundings of float32:
 
 # %%
 width, heads, tokens = 12, 3, 5
@@ -670,12 +670,15 @@ torch.set_num_threads(threads)
 # You have multi-head attention as real models have it, written by you and proven equal to a loop over heads and to
 # PyTorch's module.
 #
-# **Click through it:** this class as [a recorded run](https://attention-course.github.io/attention-course/recordings/weight_split.html).
-# Choose any number there, and you see where it came from and where it goes.
+# **Click through it:** this class as [a recorded
+# run](https://attention-course.github.io/attention-course/recordings/weight_split.html). Choose any number there, and
+# you see where it came from and where it goes.
 #
-# **With other numbers:** ["The Kid Smiles"](https://attention-course.github.io/attention-course/known_numbers.html#the-kid-smiles-step-by-step),
-# [three rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases),
-# and [values of another width](https://attention-course.github.io/attention-course/known_numbers.html#values-of-another-width-than-keys).
+# **With other numbers:** ["The Kid
+# Smiles"](https://attention-course.github.io/attention-course/known_numbers.html#the-kid-smiles-step-by-step), [three
+# rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases), and [values of
+# another
+# width](https://attention-course.github.io/attention-course/known_numbers.html#values-of-another-width-than-keys).
 #
 # **Practise:** [six exercises](exercises/05_exercises.ipynb), about fifty minutes.
 #

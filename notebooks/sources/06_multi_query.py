@@ -185,8 +185,8 @@ head_heatmaps(weights, words, keep=keep)
 #
 # ## Into a module
 #
-# **Write it yourself, from an empty class.** It is the one of lesson 05 with two narrower matrices: `k_proj` and `v_proj`
-# make one head for all. Lesson 12 examines your class once more.
+# **Write it yourself, from an empty class.** It is the one of lesson 05 with two narrower matrices: `k_proj` and
+# `v_proj` make one head for all. Lesson 12 examines your class once more.
 
 # %%
 class MyMultiQueryAttention(nn.Module):
@@ -379,8 +379,8 @@ forms = {"multi-head": full, "grouped-query": in_groups, "multi-query": referenc
 draw_kv_sharing(forms, x)
 
 # %% [markdown]
-# A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their mean, and
-# so are its value matrices. This changes the output, and so the authors train the model further, which they call
+# A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their mean,
+# and so are its value matrices. This changes the output, and so the authors train the model further, which they call
 # *uptraining*.
 #
 # Now do exercises 1 to 5 of [the sheet](exercises/06_exercises.ipynb).
@@ -389,8 +389,8 @@ draw_kv_sharing(forms, x)
 #
 # If one set is enough, why does anybody keep more? Three storytellers of each form were trained, with seeds 0, 1 and 2.
 #
-# **Predict.** On average, which form is surer of the names in its stories, by more than 0.02: `"weight split"` (four sets
-# in each block), `"multi-query"` (one), or `"neither"`?
+# **Predict.** On average, which form is surer of the names in its stories, by more than 0.02: `"weight split"` (four
+# sets in each block), `"multi-query"` (one), or `"neither"`?
 
 # %%
 card = json.loads((TRAINED / "card.json").read_text("utf-8"))
@@ -416,9 +416,9 @@ for form in ("weight split", "grouped-query", "multi-query"):
 
 # %% [markdown]
 # A quarter of the bytes, and in this little language nothing is lost that three seeds would show. What is hardest, who
-# gave and who got, differs more from seed to seed than from form to form. Large models are another matter. Shazeer reports
-# a "minor quality degradation" with one set. Ainslie et al. write that it "can lead to quality degradation", and that
-# their grouped models come close to multi-head attention in quality and to multi-query attention in speed.
+# gave and who got, differs more from seed to seed than from form to form. Large models are another matter. Shazeer
+# reports a "minor quality degradation" with one set. Ainslie et al. write that it "can lead to quality degradation",
+# and that their grouped models come close to multi-head attention in quality and to multi-query attention in speed.
 #
 # ## What it saves: the cache
 #
@@ -563,12 +563,12 @@ print("copies:", *copies(repaired, long_text), sep="\n")
 print("keys moved by broadcasting:", 1 + 32 + 32, "times their size")
 
 # %% [markdown]
-# The output is the same, and only the copy of the queries is left. Broadcasting reads the keys once, writes them 32 times
-# and reads them 32 times again, 65 times their size in all; with `einsum` they are read once.
+# The output is the same, and only the copy of the queries is left. Broadcasting reads the keys once, writes them 32
+# times and reads them 32 times again, 65 times their size in all; with `einsum` they are read once.
 #
 # This is what was measured on the machine that made this page, for one new token in each of 8 samples, with 32 heads
-# and 4,096 cached tokens, on one thread. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU
-# without a copy from PyTorch 2.9 on); lesson 11 explains it.
+# and 4,096 cached tokens, on one thread. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a
+# CPU without a copy from PyTorch 2.9 on); lesson 11 explains it.
 
 # %% tags=["timing", "nbval-ignore-output"]
 shapes = (8, 32, 1, 64), (8, 1, 4096, 64), (8, 1, 4096, 64)
@@ -601,10 +601,10 @@ torch.set_num_threads(threads)
 print(f"the repaired class on a whole text: {row.speedup:.1f} times as fast as yours")
 
 # %% [markdown]
-# The factor of 65 counts nothing but the keys, so expect the measured ones to be of that order, but not the same. The last
-# line is about something else: in a whole text there are as many queries as keys, so the copied keys are no
-# larger than the queries, and the repair gains little or nothing. The copy does its harm in the steps that a model
-# takes when it writes, one new token at a time.
+# The factor of 65 counts nothing but the keys, so expect the measured ones to be of that order, but not the same. The
+# last line is about something else: in a whole text there are as many queries as keys, so the copied keys are no larger
+# than the queries, and the repair gains little or nothing. The copy does its harm in the steps that a model takes when
+# it writes, one new token at a time.
 #
 # ## Proof 3: a cache changes nothing
 #
@@ -657,7 +657,8 @@ show("'it'", rows, "token width", ("with the cache", "all at once"), digits=2)
 # and [grouped-query attention](https://attention-course.github.io/attention-course/recordings/grouped_query.html)
 # as recorded runs. Choose any number there, and you see where it came from and where it goes.
 #
-# **With other numbers:** [ten samples of a hundred tokens](https://attention-course.github.io/attention-course/known_numbers.html#one-set-of-keys-and-values-for-all-heads).
+# **With other numbers:** [ten samples of a hundred
+# tokens](https://attention-course.github.io/attention-course/known_numbers.html#one-set-of-keys-and-values-for-all-heads).
 #
 # **Practise:** [seven exercises](exercises/06_exercises.ipynb), about 75 minutes.
 #

@@ -59,9 +59,9 @@ RIGHT = {
     ],
     "mix_by_likeness": [
         mix_by_loop,
-        lambda embeddings, sharpness: (
-            F.scaled_dot_product_attention(*[embeddings[None]] * 3, scale=float(sharpness))[0]
-        ),
+        lambda embeddings, sharpness: F.scaled_dot_product_attention(*[embeddings[None]] * 3, scale=float(sharpness))[
+            0
+        ],
         lambda embeddings, sharpness: (
             torch.einsum("qd,kd->qk", embeddings, sharpness * embeddings).softmax(1) @ embeddings
         ),

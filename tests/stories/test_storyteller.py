@@ -9,7 +9,16 @@ from torch import nn
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
 from course_lib.mutations import inject
-from course_lib.stories import FORMS, Storyteller, facts_kept, read_held_out, stories, tokens_per_second, with_attention
+from course_lib.stories import (
+    FORMS,
+    Storyteller,
+    facts_kept,
+    load_storyteller,
+    read_held_out,
+    stories,
+    tokens_per_second,
+    with_attention,
+)
 from course_lib.stories.described import in_course_form
 from course_lib.stories.forms import as_wrapper, new_storyteller
 from course_lib.stories.muon import orthogonal
@@ -431,3 +440,24 @@ def test_a_matrix_that_nothing_uses_stays_as_it_is():
     before = model.attentions[0].v_proj.weight.clone()
     model.train_on([story.text for story in stories(9, seed=1)], steps=3, batch=2)
     torch.testing.assert_close(model.attentions[0].v_proj.weight, before)
+
+
+@pytest.mark.parametrize("form", ["one head", "wrapper", "weight split", "llama", "latent"])
+def test_its_attention_can_be_looked_at(form):
+    model = load_storyteller(form)
+    tokens, weights = model.attention_weights(BEGINNING)
+    assert tokens[0] == "(start)" and " ".join(tokens[1:4]) == "Once there was"
+    heads = 1 if form == "one head" else 4
+    assert weights.shape == (len(model.blocks), heads, len(tokens), len(tokens))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    inputs, seen = model.attention_inputs(BEGINNING), []
+    for attention in model.attentions:
+        attention.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    model(model.encode(BEGINNING))
+    for given, expected in zip(inputs, seen, strict=True):
+        torch.testing.assert_close(given, expected)
+
+
+def test_attention_that_returns_no_weights_is_refused():
+    with pytest.raises(TypeError, match="returns no weights: give it a class with return_weights=True"):
+        small(Mine).attention_weights(BEGINNING)

@@ -30,11 +30,7 @@ def prove(lesson, name, old="", new=""):
     """Run the lesson's proof with the course's head, in which `new` stands in place of `old`."""
     source = inspect.getsource(ALL[name].solution)
     assert old in source
-    (cell,) = (
-        cell
-        for cell in (SOURCES / f"{lesson}.py").read_text("utf-8").split("\n# %%")
-        if "def proof(" in cell
-    )
+    (cell,) = (cell for cell in (SOURCES / f"{lesson}.py").read_text("utf-8").split("\n# %%") if "def proof(" in cell)
     namespace = {"torch": torch, "nn": nn, "device": torch.device("cpu")} | heads_of_lesson_03()
     exec(source.replace(old, new), namespace)
     exec(cell, namespace)
