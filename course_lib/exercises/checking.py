@@ -13,6 +13,8 @@ from .follow_up import follow_up
 from .illustrated_verdict import illustrated
 from .input_generator import InputGenerator
 from .local_answer import LocalAnswer
+from .module_exercise import ModuleExercise
+from .modules import construction_sizes
 from .own_code import keep
 from .progress_store import count_attempt, save
 from .verdict import NEEDS_REVIEW, NOT_WRITTEN, PASSED, SIGNS, Verdict
@@ -70,6 +72,9 @@ def filled(name: str, answer: Any) -> Any:
         'causal_mask'
     """
     verdict = check(name, answer)
+    if verdict.passed and (other := _other_state(ALL[name], answer)):
+        print(f"{SIGNS[NOT_WRITTEN]} {name}: right, but {other}. The lesson goes on with the course's version.")
+        return ALL[name].solution
     if verdict.passed:
         kept = keep(name, answer)
         later = f", kept for later lessons in {kept}" if kept else ""
@@ -78,6 +83,23 @@ def filled(name: str, answer: Any) -> Any:
     said = f"{SIGNS[NOT_WRITTEN]} {name}: {NOT_WRITTEN}. " if verdict.state == NOT_WRITTEN else f"{verdict!r}\n  "
     print(f"{said}The lesson goes on with the course's version.")
     return ALL[name].solution
+
+
+def _other_state(exercise: Exercise, answer: Any) -> str:
+    """Why a lesson can't load weights into a class that is right otherwise; "" if it can."""
+    if not isinstance(exercise, ModuleExercise):
+        return ""
+    drawn_from = exercise.takes, exercise.kv_heads, InputGenerator(SEED), exercise.even_head_dim
+    sizes = next(iter(construction_sizes(*drawn_from)))
+    arguments = [getattr(sizes, name) for name in exercise.takes]
+    own, wanted = (
+        {name: tuple(tensor.shape) for name, tensor in module(*arguments).state_dict().items()}
+        for module in (answer, exercise.solution)
+    )
+    if own == wanted:
+        return ""
+    names = ", ".join(wanted)
+    return f"the lesson loads weights by name, and yours has {', '.join(own)} in place of {names}"
 
 
 def exercise_named(name: str) -> Exercise:

@@ -33,7 +33,7 @@ def sneak(name: str, answer: Any, proof: Callable[[Any], object]) -> None:
     if verdict.state == NOT_WRITTEN:
         print(f"{CAUGHT} Nothing to sneak yet: yours isn't written to its end.")
     elif verdict.passed:
-        print(f"{CAUGHT} Yours is right, and a right answer may pass. Plant a mistake in it.")
+        print(f"{CAUGHT} The check finds nothing wrong with yours: plant a mistake that shows at usual sizes.")
     elif error := _error_of(proof, answer):
         print(f"{CAUGHT} Caught: the proof stops yours with {type(error).__name__}. Try another mistake.")
     else:

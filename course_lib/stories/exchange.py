@@ -201,7 +201,7 @@ def _candidates(weights: Layout, shapes: Mapping[str, tuple[int, ...]]) -> Itera
 
 
 def _orders(matrices: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """The orders in which they may stand; of many, the first three alone change places."""
+    """The orders in which they may stand; of many, only the first three are permuted."""
     moved = len(matrices) if len(matrices) <= 5 else 3
     return ((*order, *matrices[moved:]) for order in permutations(matrices[:moved]))
 

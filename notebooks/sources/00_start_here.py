@@ -51,9 +51,9 @@ size = sum(parameter.numel() for parameter in storyteller.parameters())
 print(f"({size} numbers, {len(storyteller.vocabulary)} words)")
 
 # %% [markdown]
-# Nobody typed that story in. The model has 133,824 numbers, it knows 343 words, and it writes one word after
-# another. Who is who, what belongs to whom, who "she" is: it has to get all of that from the words that stand there
-# already. Now the same model once more, with everything that its attention finds multiplied by 0.
+# Nobody typed that story in. The model has 133,824 numbers, it knows 343 words, and it writes one word after another.
+# Who is who, what belongs to whom, who "she" is: it has to get all of that from the words before. Now the same model
+# once more, with everything that its attention finds multiplied by 0.
 
 # %%
 silenced = load_storyteller("weight split").to(device)
@@ -64,10 +64,10 @@ print(fill(silenced.write(beginning, num_words=60), 80))
 
 # %% [markdown]
 # It still knows which word likes to follow which. What it can't do any more is look back. Each word is made from the
-# one before it, and nothing that was said earlier counts.
+# one before it and from its place in the text; what was said earlier doesn't count.
 #
-# So what does attention look at? We stop a story just before a word and ask one of the model's eight heads. (What a
-# head is, you'll know in an hour.)
+# So what does attention look at? We stop a story just before a word and ask one of the model's eight heads. (You'll
+# know in an hour what a head is.)
 
 # %%
 told = (
@@ -79,7 +79,7 @@ told = (
 
 def where_it_looks(question):  # tokens, and the attention weights at the last one
     tokens, weights = storyteller.attention_weights(f"{told} {question}")
-    return tokens, weights[1, 2, -1]
+    return tokens, weights[1, 2, -1]  # of (block, head, query, key)
 
 
 tokens, row = where_it_looks("What was the name of the bear? It was")
@@ -100,23 +100,28 @@ predict(guess, lambda: tokens[row.argmax()])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# From "lake". Nobody told the head that a *where* wants a place. It learned to look there, because it had to guess the
+# From "lake". Nobody told the head that a place follows "By the". It learned to look there, because it had to guess the
 # next word in twenty thousand stories.
 #
 # </details>
 #
-# Don't trust it too far, though. Ask for the other animal's name:
+# Don't trust it too far, though. Ask for the other animal's name, right away and as the second question:
 
 # %%
-tokens, row = where_it_looks("What was the name of the pig? It was")
-print("most goes to", tokens[row.argmax()])
-rest = storyteller.write(f"{told} What was the name of the pig?", num_words=4)
-print(rest.removeprefix(told))
+first = "Who was Zoe? She was a bear. "
+for question in (
+    "What was the name of the pig? It was",
+    first + "What was the name of the pig? It was",
+    first + "What was the name of the bear? It was",
+):
+    tokens, row = where_it_looks(question)
+    print(question, "...", tokens[row.argmax()])
 
 # %% [markdown]
-# Wrong! In the stories that it learned from, the first question is always about the hero, so it never had to find out
-# *whose* name is wanted. A model learns what it needs and not a bit more. You'll meet that again. Try questions of your
-# own, too; the model tells you if it doesn't know one of your words.
+# It doesn't read *whose* name is wanted. It goes by the order of the questions: the first name is the hero's, the
+# second the friend's. In the stories that it learned from this was always right, so it never had to find out more. A
+# model learns what it needs and not a bit more; you'll meet that again. Try questions of your own, too. (The model
+# knows only the words of its stories, and tells you if you use another one.)
 #
 # ## One word, two meanings
 #
@@ -239,7 +244,8 @@ predict(guess, lambda: torch.allclose(blend_with_mean(eaten, 0.5)[4], blends[0][
 # A mouse should take much from "cheese" and little from "the". So it has to compare itself with each token first. A
 # **dot product** compares two vectors: multiply them number by number and add up. If both are large in the same places,
 # the sum is large. That gives a **score** for each pair of tokens. **Softmax** turns a row of scores into attention
-# weights: numbers above 0 that sum to 1. And then the token takes from each other token as much as its weight says.
+# weights: numbers above 0 that sum to 1. And then the token takes from each token, itself included, as much as its
+# weight says.
 #
 # That's attention. In the papers it has more letters; the idea is these three steps, *compare, weigh, mix*.
 #
@@ -247,18 +253,18 @@ predict(guess, lambda: torch.allclose(blend_with_mean(eaten, 0.5)[4], blends[0][
 # token.
 
 # %%
-def mix_by_likeness(embeddings, sharpness):
+def attend_by_likeness(embeddings, sharpness):
     # (token, width), a number -> (token, width)
     raise NotImplementedError  # three lines: scores, weights, mix
 
 
-mix_by_likeness = filled("mix_by_likeness", mix_by_likeness)
+attend_by_likeness = filled("attend_by_likeness", attend_by_likeness)
 
 # %% [markdown]
 # <details><summary>Solution</summary>
 #
 # ```python
-# def mix_by_likeness(embeddings, sharpness):
+# def attend_by_likeness(embeddings, sharpness):
 #     # (token, width), a number -> (token, width)
 #     scores = sharpness * embeddings @ embeddings.T  # (query, key)
 #     weights = scores.softmax(dim=-1)  # each row sums to 1
@@ -271,7 +277,7 @@ mix_by_likeness = filled("mix_by_likeness", mix_by_likeness)
 # </details>
 
 # %%
-mixes = [mix_by_likeness(each, 4) for each in (at_the_cheese, at_the_keyboard)]
+mixes = [attend_by_likeness(each, 4) for each in (at_the_cheese, at_the_keyboard)]
 half = [(at_the_cheese + mixes[0]) / 2, (at_the_keyboard + mixes[1]) / 2]
 show_mice(half[0][1], half[1][1])
 
@@ -284,7 +290,7 @@ draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 
 # %% [markdown]
 # To the right is animals and food, upwards is computers. At the keyboard the mouse now keeps its 0.60 of the computer,
-# and at the cheese it has gained: 0.64 of the animal. The little words no longer pull anything down.
+# and at the cheese it has gained: 0.64 of the animal. The little words pull much less than in the mean.
 #
 # **Predict.** Suppose that we replace the embedding of "keyboard" by other numbers and leave the other tokens as they
 # are. The sentence "the mouse is next to the keyboard" has seven tokens. How many of the seven rows of the mix change?
@@ -293,7 +299,7 @@ draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 changed = at_the_keyboard.clone()
 changed[6] = torch.tensor([0.9, 0.3], device=device)
 # one True or False per row: has any of its numbers changed?
-row_changes = (mix_by_likeness(changed, 4) != mixes[1]).any(dim=-1)
+row_changes = (attend_by_likeness(changed, 4) != mixes[1]).any(dim=-1)
 guess = ...  # write a number from 0 to 7 in place of the dots
 predict(guess, lambda: int(row_changes.sum()))
 
@@ -301,7 +307,7 @@ predict(guess, lambda: int(row_changes.sum()))
 # <details><summary>After your guess</summary>
 #
 # All seven: the row of the token that we replaced, and those of the six that we left alone, because each of them takes
-# something from the keyboard. This is what attention is for. The numbers of a word now depend on its neighbours.
+# something from the keyboard. The numbers of a word now depend on its neighbours.
 #
 # </details>
 #
@@ -314,7 +320,7 @@ predict(guess, lambda: int(row_changes.sum()))
 scores = 4 * at_the_keyboard @ at_the_keyboard.T
 weight_table = scores.softmax(dim=-1)
 seven = ["the", "mouse", "is", "next", "to", "the", "keyboard"]
-heatmap(weight_table[None, None], seven)
+heatmap(weight_table, seven)
 
 # %% [markdown]
 # **Read it.** From which token does "next" take most? Find its row, then the brightest cell in it.
@@ -326,8 +332,8 @@ predict(guess, lambda: seven[weight_table[seven.index("next")].argmax()])
 # %% [markdown]
 # <details><summary>After your answer</summary>
 #
-# From "keyboard", whose column is bright in many rows. If you answered "mouse", you may have gone down the column of
-# "next" instead of along its row.
+# From "keyboard", with 0.22; "mouse" comes close, with 0.21. A *column* says something else: who takes how much from
+# that token.
 #
 # </details>
 #
@@ -338,12 +344,12 @@ predict(guess, lambda: seven[weight_table[seven.index("next")].argmax()])
 # ## How the lessons work
 #
 # Most lessons follow a sentence of six words with three numbers each, "Dream big and work for it", so that you can
-# check every step with a finger. Its numbers are made up or random, and its patterns mean nothing. What attention is
-# *for*, you see in the stories.
+# check every step by hand. Its numbers are made up or random, and its patterns mean nothing. The stories show what
+# attention is *for*.
 #
 # The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
 # break anything: *Ctrl + Z* takes back what you typed, and *Restart Kernel and Run All Cells* in the menu *Kernel*
-# computes everything anew. A wrong guess is worth more than a right one, because it shows what you have not understood
+# computes everything anew. A wrong guess is worth more than a right one, because it shows what you don't understand
 # yet. Here is one more blank, about the heatmap above.
 
 # %%
@@ -386,8 +392,8 @@ row_sums = from_earlier("row_sums")
 # Three things are different here. *You write the code, and mistakes have names*: the check recognises the usual
 # mistakes by their results, and in [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for
 # attention code from elsewhere. *Pictures are drawn from your tensors*, so they change with your code. And *claims are
-# checked*: where a lesson says that two ways of computing attention are the same, it compares their numbers in a cell.
-# Here is the first of them, your mix against PyTorch's own attention:
+# checked*: where a lesson rests on two ways being the same, it compares their numbers in a cell. Here is the first of
+# them, your function against PyTorch's own attention:
 
 # %%
 import torch.nn.functional as F
@@ -395,7 +401,7 @@ import torch.nn.functional as F
 batch = at_the_keyboard[None]  # (1, token, width)
 by_pytorch = F.scaled_dot_product_attention(batch, batch, batch, scale=4.0)
 torch.testing.assert_close(mixes[1], by_pytorch[0])
-print("your mix and PyTorch's own attention are equal")
+print("your function and PyTorch's own attention are equal")
 
 # %% [markdown]
 # The next cell prints the versions that you have. Yours may differ from the ones stored here, and that is fine. Apart

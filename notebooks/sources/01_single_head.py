@@ -50,7 +50,7 @@ draw_attended_words(tokens, trained_weights[1, 2, -1], title="Which word comes n
 # %% [markdown]
 # ## Compare, weigh, mix
 #
-# To follow every step with a finger, we take a shorter sentence: six tokens with three made-up numbers each. The path
+# To follow every step by hand, we take a shorter sentence: six tokens with three made-up numbers each. The path
 # from here, by hand first, then as matrices, then as a module, is that of chapter 3 of Sebastian Raschka's book [Build
 # a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
 
@@ -59,8 +59,8 @@ words, embeddings, x = dream_big(device=device)
 show("embeddings", embeddings, "token width", words, digits=2)
 
 # %% [markdown]
-# You met the three steps in lesson 00. **Compare:** a dot product of two tokens is their *score*. Here is "work"
-# against everybody, and how long the six vectors are:
+# You met the three steps in lesson 00. **Compare:** a dot product of two tokens is their *score*. Here are the scores
+# of "work" with all six tokens, and the lengths of their vectors:
 
 # %%
 work = words.index("work")
@@ -156,15 +156,16 @@ predict(guess, lambda: int((has_most == itself).sum()))
 # <details><summary>After your guess</summary>
 #
 # Of three. "Dream", "big" and "for" score higher with "work" than with themselves, because "work" is the longest of the
-# six vectors. A dot product measures likeness only among vectors of the same length; otherwise long vectors win.
+# six vectors. A dot product measures likeness only among vectors of the same length; otherwise long vectors have an
+# advantage.
 #
 # </details>
 #
 # ## Three roles, three projections
 #
 # So far the same three numbers did three jobs: they were what a token looks for, what it is found by, and what it hands
-# over. Nothing of it could be learned. And each pair of tokens had one score for both directions, although a pronoun
-# has to find its name while the name couldn't care less.
+# over. Nothing in the mixing could be learned. And each pair of tokens had one score for both directions, although a
+# pronoun has to find its name while the name couldn't care less.
 #
 # Attention gives each token a vector of its own for each job:
 #
@@ -210,7 +211,7 @@ show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
 # Only "and" has a clearly positive score, and takes more than half of the mix. A negative score doesn't mean that a
-# token is ignored, because the exponential of any number is positive. What counts is the distance to the other scores.
+# token is ignored, because the exponential of any number is positive.
 #
 # **Predict.** Suppose that somebody adds 100 to each of the six scores. How large will the attention weight of "and"
 # be?
@@ -223,9 +224,9 @@ predict(guess, lambda: shifted[words.index("and")].item(), within=0.005)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# As large as before. Adding 100 to the scores multiplies each exponential by the same number, and the division cancels
-# it. (That is why a real softmax may subtract the largest score first, so that no exponential overflows. Exercise 3 of
-# the sheet is about it.)
+# As large as before: what counts is the distance between the scores. Adding 100 to the scores multiplies each
+# exponential by the same number, and the division cancels it. (That is why a real softmax may subtract the largest
+# score first, so that no exponential overflows. Exercise 3 of the sheet is about it.)
 #
 # </details>
 
@@ -252,6 +253,9 @@ weights = scores.softmax(dim=-1)  # dim=-1 is over the keys: each row is one tok
 context = weights @ values  # (query, key) @ (key, width) -> (query, width)
 print("weights by hand:", torch.allclose(weights[work], weights_of_work))
 print("context by hand:", torch.allclose(context[work], context_of_work))
+and_ = words.index("and")
+print(f"'work' asks 'and': {scores[work, and_]:.2f}", end=", ")
+print(f"'and' asks 'work': {scores[and_, work]:.2f}")
 heatmap(weights, words)
 
 # %% [markdown]
@@ -265,8 +269,8 @@ heatmap(weights, words)
 # \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
-# With one set of numbers for all jobs, "work" and "and" had one score for both directions. Now "work" takes 0.57 from
-# "and", and "and" only 0.05 from "work": the one asks with its query, the other answers with its key.
+# With one set of numbers for all jobs, "work" and "and" had one score for both directions. Now they have two, 1.01 and
+# -1.41: the one asks with its query, the other answers with its key.
 #
 # **Now do** exercises 1 to 4 of [the sheet](exercises/01_exercises.ipynb).
 #
@@ -292,7 +296,7 @@ for width in (2, 8, 32, 128, 512):
 # The last column stays near 1: the spread grows like the square root of the width. (The terms are independent with a
 # variance of 1, variances of independent terms add up, and the spread is the root of the sum.)
 #
-# **Predict.** How far will the scores spread at a width of 2048, four times 512?
+# **Predict.** How far will the scores spread at a width of 2048?
 
 # %%
 guess = ...  # write a number with a decimal point in place of the dots
@@ -302,7 +306,7 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Four times the width is twice the spread.
+# 2048 is four times 512, and four times the width is twice the spread.
 #
 # </details>
 #
@@ -330,12 +334,12 @@ for width in (8, 64, 512):
 
 # %% [markdown]
 # With the division every width looks alike. Without it, a wide head takes nearly everything from a single token before
-# it has learned anything, and at a width of 512 more than half of the queries get next to no gradient. The others get a
-# huge one, so that the *mean* is even larger than with the division. The paper that introduced the division suspected
-# "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017), and
-# most queries do get them.
+# it has learned anything, and at a width of 512 more than half of the queries get next to no gradient. Some get a large
+# one, so that the *mean* is even larger than with the division. The paper that introduced the division suspected
+# "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017). In
+# this experiment a share of 0.15 of the queries gets them at a width of 64, and 0.53 at 512.
 #
-# *When* you divide doesn't matter in exact arithmetic. In half precision, which has no room for large numbers, it does:
+# *When* you divide doesn't matter in exact arithmetic. In float16, which has no room for large numbers, it does:
 
 # %%
 row = torch.full((1, 64), 60.0, dtype=torch.float16)  # a query, and its only key
@@ -427,7 +431,8 @@ for question in questions:
 # %% [markdown]
 # Sixteen numbers come out of your head for the last token. We let them be compared with the embedding of every word
 # that the model knows, and print the three that fit best. The first one answers the question, and your lines found it.
-# (For places it's less clear-cut: there, later layers of the model have a say. Try "Where did they meet? By the".)
+# (A head's word isn't always the model's: three more heads, an MLP and the word itself are added to it. Try "Where did
+# they meet? By the", where the head alone isn't enough.)
 #
 # ## A mistake that no one sees
 #
@@ -497,8 +502,8 @@ proof(MyHead)
 print("equal:", tuple(samples.shape), "->", tuple(reference(samples).shape))
 
 # %% [markdown]
-# Would it notice a mistake? It notices wrong keys and a wrong scale; with two numbers out in place of seven, a head
-# that divides by the root of the *batch* would slip through. But no proof sees everything.
+# Would it notice a mistake? It notices values in place of keys, and a division by the root of the batch, of the tokens
+# or of `d_in`, because no two of these sizes are equal. But no proof sees everything.
 #
 # **Now cheat.** Write a head with a mistake in it that this proof doesn't see. It can be done in more than one way.
 # Look at what the proof never tries.

@@ -40,15 +40,16 @@ from course_lib.show import show
 from course_lib.stories import TRAINED, load_storyteller, with_attention
 
 measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))
-for name in ("right", "no-causal-mask", "mask-off-by-one"):
+models = {"A": "right", "B": "no-causal-mask", "C": "mask-off-by-one"}
+for letter, name in models.items():
     run = measured[name]["trained"][0]
-    print(f"{name}, loss {run['training_loss']:.4f}:")
+    print(f"model {letter}, loss {run['training_loss']:.4f}:")
     print(fill(shorten(run["story"], 180) or "(nothing at all)", 80), end="\n\n")
 
 # %% [markdown]
-# The two with the splendid losses can't tell a story to save their lives. One stammers, the other ends before it has
-# begun. By the end of this lesson you'll have written the line that they lack, you'll have a test that sees its absence
-# at once, and you'll never again trust a loss that looks too good.
+# B and C, with the splendid losses, can't tell a story to save their lives. One stammers, the other ends before it has
+# begun. By the end of this lesson you'll have written the line in which they differ, you'll have a test that sees the
+# difference at once, and you'll never again trust a loss that looks too good.
 #
 # ## The student who had the answers
 #
@@ -59,8 +60,8 @@ for name in ("right", "no-causal-mask", "mask-off-by-one"):
 # anywhere, so of course it looks there. The model becomes the student who found the answer sheet: full marks all year,
 # and lost in the exam, where token 8 hasn't been written yet.
 #
-# The cure is a rule: *look at yourself and at what came before you.* A head with this rule is called **causal**, and
-# the table of who may attend to whom is a **mask** (Vaswani et al., [Attention Is All You
+# The cure is a rule: *look at yourself and at what came before you.* A head with this rule is called **causal**, the
+# table of who may attend to whom a **mask** (it comes from Vaswani et al., [Attention Is All You
 # Need](https://arxiv.org/abs/1706.03762), 2017). Paint one yourself. The figure knows nothing of triangles, and shows
 # you what leaks.
 
@@ -178,6 +179,7 @@ MyCausalHead = filled("MyCausalHead", MyCausalHead)
 # %%
 storyteller = load_storyteller("one head").to(device)
 beginning = "Once there was a"
+# called with the width in, the width out and the number of heads, which is 1
 mine = with_attention(storyteller, lambda d_in, d_out, _: MyCausalHead(d_in, d_out))
 blind = with_attention(storyteller, lambda d_in, d_out, _: MyHead(d_in, d_out))
 for name, model in (("MyCausalHead", mine), ("MyHead", blind)):
@@ -187,8 +189,9 @@ print("MyCausalHead tells the stored model's own story:", same)
 
 # %% [markdown]
 # With your causal head it writes what it has learned to write. With `MyHead`, the same weight matrices and no mask, the
-# story comes apart in the middle: each word that it reads has now seen words which it never saw in training. (Even the
-# right one mixes its animals up at the end. It has only one head; the next lesson gives it more.)
+# story comes apart in the middle: the words that it reads are no longer what it has learned to read, because all but
+# the newest have looked ahead. (Even the right one mixes its animals up at the end. The next lesson gives it more
+# heads.)
 #
 # ## A test that doesn't trust the loss
 #
@@ -267,11 +270,11 @@ for name, way in ways.items():
 # - **Mask thrown away:** `masked_fill` returns a new tensor. Without an assignment, nothing is hidden.
 # - **Filled with zero:** softmax makes exp(0) = 1 of a score of 0 before it divides, so the future keeps a share.
 # - **Mask after softmax:** too late. Each row was already divided by a sum that contains the future.
-# - **One token too far:** each token sees its successor, the very one that it should predict. That was the third
-#   storyteller at the top.
+# - **One token too far:** each token sees its successor, the very one that it should predict. That was model C
+#   at the top; B has no mask at all.
 # - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
 #
-# It is tempting to test a causal head by its last output alone.
+# So far we looked at all outputs but the last. Now at the last one alone.
 #
 # **Predict.** How far is the last token's output of "mask thrown away" from that of the right way?
 
@@ -398,8 +401,8 @@ left_keep = keep & left_real[:, None]  # (batch, query, key)
 show("keep of the second sentence", left_keep[1], "query key", left_words)
 
 # %% [markdown]
-# Two rows have no True in them. If every score of a row is minus infinity, softmax divides 0 by 0, and the row becomes
-# `nan`. Nobody reads those two rows, so is there any harm? We take a loss of the real tokens only:
+# Two rows have no True in them. If every score of a row is minus infinity, softmax has nothing to share out, and the
+# row becomes `nan`. Nobody reads those two rows, so is there any harm? We take a loss of the real tokens only:
 
 # %%
 def report(output):  # (batch, token, width)
@@ -417,7 +420,7 @@ report(attend(left_batch, left_keep))
 # The loss is finite, the gradient of `v_proj` is not: it is a product with the attention weights, and `nan` times 0 is
 # still `nan`. One training step, and `v_proj` is `nan` for good.
 #
-# Two cures come to mind: fill with the lowest *finite* number, so that softmax never divides 0 by 0, or set the hidden
+# Two cures come to mind: fill with the lowest *finite* number in place of minus infinity, or set the hidden
 # attention weights to 0 after softmax.
 #
 # **Predict.** Which of the two is enough for finite gradients: the first, the second, both, or neither alone?
@@ -458,7 +461,7 @@ predict(guess, lambda: names.get(tuple(enough), "neither"))
 # **Dropout** (Srivastava et al., [Dropout: A Simple Way to Prevent Neural Networks from
 # Overfitting](https://jmlr.org/papers/v15/srivastava14a.html), 2014) sets some of a layer's numbers to 0 at random
 # while a model is trained. In attention these are attention weights, *after* softmax. With p = 0.25 a quarter of them
-# is dropped on average, and the others are multiplied by one factor, so that the mean stays what it was.
+# is dropped on average, and PyTorch multiplies the others by one factor, so that the mean stays what it was.
 #
 # **Predict.** An attention weight of 0.6 is kept, and p is 0.25. What does dropout make of it?
 
@@ -477,8 +480,8 @@ predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=
 #
 # In a single draw a row no longer sums to 1, then. Dropout belongs to training only: `.eval()` switches off every
 # `nn.Dropout` of a module, and `.train()` switches it on. If you forget `.eval()`, a model's answers change from call
-# to call. Not every model is trained with it: PaLM, for example, was not (Chowdhery et al., [PaLM: Scaling Language
-# Modeling with Pathways](https://arxiv.org/abs/2204.02311), 2022).
+# to call. Not every model is trained with it: PaLM, for example, was pretrained without (Chowdhery et al., [PaLM:
+# Scaling Language Modeling with Pathways](https://arxiv.org/abs/2204.02311), 2022).
 
 # %%
 dropout = nn.Dropout(0.25)
@@ -527,8 +530,8 @@ sneak("MyCausalHead", Sneaky, proof)
 # %% [markdown]
 # <details><summary>Two ways in</summary>
 #
-# A head that hides the future only if there are at most five tokens; a head that hides it with a large finite number,
-# which scores of another size outgrow. Hence the rule: try several lengths, and inputs that are far too large.
+# A head that hides the future only if there are at most five tokens; a head that hides it with minus a thousand, which
+# larger scores outgrow. Hence the rule: try several lengths, and inputs that are far too large.
 #
 # </details>
 #
@@ -556,9 +559,10 @@ sneak("MyCausalHead", Sneaky, proof)
 #
 # ## What you have now
 #
-# A head that sees the past and nothing else, masks for padding on either side, and a test for all of them: change
-# something that a token must not see, and check whether its output changes. (Lesson 12 changes every token in turn,
-# and has the masks of PyTorch's own modules, in which True means the opposite.)
+# A head that sees the past and nothing else, masks for padding on either side, and a way to test them: change something
+# that a token must not see, and check whether its output changes. Ours changes the last token only, so a leak among the
+# others escapes it. (Lesson 12 changes every token in turn, and has the masks of PyTorch's own modules, in which True
+# means the opposite.)
 #
 # **Practise:** [eight exercises](exercises/02_exercises.ipynb), about fifty minutes.
 #

@@ -42,7 +42,7 @@ def embed_in_columns(sentence, vocabulary, table):
     return table[[vocabulary.index(token) for token in sentence.split()]].T
 
 
-def mix_by_loop(embeddings, sharpness):
+def attend_by_loop(embeddings, sharpness):
     mixed = []
     for token in embeddings:
         weights = torch.stack([sharpness * (token * other).sum() for other in embeddings]).softmax(0)
@@ -57,8 +57,8 @@ RIGHT = {
         blend_by_loop,
         blend_as_a_product,
     ],
-    "mix_by_likeness": [
-        mix_by_loop,
+    "attend_by_likeness": [
+        attend_by_loop,
         lambda embeddings, sharpness: F.scaled_dot_product_attention(*[embeddings[None]] * 3, scale=float(sharpness))[
             0
         ],
@@ -82,7 +82,7 @@ WRONG = {
     "blend_with_mean": [
         (lambda e, s: e.mean(0), "has the shape"),
     ],
-    "mix_by_likeness": [
+    "attend_by_likeness": [
         (lambda e, s: (s * e @ e.T).softmax(1).T @ e, "softmax-wrong-axis"),
         (lambda e, s: (s * e.T @ e).softmax(1), "has the shape"),
         (lambda e, s: (s * torch.cdist(e, e)).softmax(1) @ e, "it should be"),

@@ -39,7 +39,7 @@ def proof(head_class):
     [
         (..., "… Nothing to sneak yet: put a class"),
         (Unwritten, "… Nothing to sneak yet: yours isn't written"),
-        (Right, "… Yours is right, and a right answer may pass."),
+        (Right, "… The check finds nothing wrong with yours: plant a mistake that shows at usual sizes."),
         (NotDivided, "… Caught: the proof stops yours with AssertionError."),
         (DividedBySeven, "✓ You got past the proof. The check sees more: "),
     ],

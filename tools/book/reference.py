@@ -32,7 +32,17 @@ PARTS = {
 # The other names of exercises judge answers, here and in the grader.
 FOR_LEARNERS = {
     "mutations": ("inject", "Injected", "MADE"),
-    "exercises": ("check", "filled", "from_earlier", "predict", "progress", "review", "mistake_of_the_day", "Verdict"),
+    "exercises": (
+        "check",
+        "filled",
+        "from_earlier",
+        "predict",
+        "progress",
+        "review",
+        "sneak",
+        "mistake_of_the_day",
+        "Verdict",
+    ),
 }
 FIRST = {  # what one comes for stands first, in this order
     "attention": (

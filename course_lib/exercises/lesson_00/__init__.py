@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.exercises.exercise_set import ExerciseSet
 
-from . import blend_with_mean, embed_sentence, mix_by_likeness, row_sums
+from . import attend_by_likeness, blend_with_mean, embed_sentence, row_sums
 
 SET = ExerciseSet(
     title="start here",
@@ -12,5 +12,5 @@ SET = ExerciseSet(
     imports="",
     after="",
     exercises=(),
-    blanks=(embed_sentence.EXERCISE, blend_with_mean.EXERCISE, mix_by_likeness.EXERCISE, row_sums.EXERCISE),
+    blanks=(embed_sentence.EXERCISE, blend_with_mean.EXERCISE, attend_by_likeness.EXERCISE, row_sums.EXERCISE),
 )

@@ -44,7 +44,7 @@ def drag_the_query(
     A slider chooses the d by whose square root the scores are divided. Vectors of width 2 are drawn as they are. Wider
     ones are drawn in a plane for each word, spanned by its query and the direction across it in which its keys differ
     most, so that the score of the query, and of any other in that plane, is exact. Values are drawn in the plane in
-    which they differ most; the context is their mix there, too.
+    which they differ most; the context is their weighted sum there, too.
 
     Args:
         queries, keys: (token, head_dim), of one head, with a batch of one before or not; those of lesson 01 if None,

@@ -14,7 +14,6 @@ from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import BOLD, SHADES, SMALL, STYLE, TEXT
 
 WRITTEN = 0.05  # weights from here on are written below their word
-HEIGHT = 22  # of a word's cell, in pixels
 MOST_WORDS = 400
 ROUNDING = 1e-3
 
@@ -44,16 +43,18 @@ class AttendedWords:
 
     def draw(self) -> Canvas:
         words = [self._word(token) for token in range(len(self.words))]
-        return card(self.title, ["The darker a word, the more attention it gets."], wrap(words, 3, STYLE.tight))
+        return card(
+            self.title, ["The darker a word, the more attention it gets."], wrap(words, STYLE.between, STYLE.tight)
+        )
 
     def _word(self, token: int) -> Canvas:
         weight, written = self.weights[token], token in self.most
         look = BOLD if written else TEXT
-        width = look.width(self.words[token]) + 6
+        width = look.width(self.words[token]) + STYLE.near
         box = Canvas()
-        box.cells([(0, 0)], SHADES[min(int(weight * len(SHADES)), len(SHADES) - 1)], width=width, height=HEIGHT)
-        box.text(width / 2, look.base(HEIGHT), self.words[token], look, anchor="middle")
-        return column([box, label(f"{weight:.2f}", SMALL)], 1) if written else box
+        box.cells([(0, 0)], SHADES[min(int(weight * len(SHADES)), len(SHADES) - 1)], width=width, height=STYLE.cell)
+        box.text(width / 2, look.base(STYLE.cell), self.words[token], look, anchor="middle")
+        return column([box, label(f"{weight:.2f}", SMALL)], STYLE.between) if written else box
 
 
 def draw_attended_words(words: Sequence[object], weights: Tensor, *, title: str = "Where it looks") -> Picture:

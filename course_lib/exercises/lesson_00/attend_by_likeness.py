@@ -3,7 +3,7 @@
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
-def mix_by_likeness(embeddings, sharpness):
+def attend_by_likeness(embeddings, sharpness):
     # (token, width), a number -> (token, width)
     scores = sharpness * embeddings @ embeddings.T  # (query, key)
     weights = scores.softmax(dim=-1)  # each row sums to 1
@@ -11,7 +11,7 @@ def mix_by_likeness(embeddings, sharpness):
 
 
 EXERCISE = FunctionExercise(
-    mix_by_likeness,
+    attend_by_likeness,
     title="Mix by likeness",
     difficulty=2,
     minutes=4,
@@ -25,6 +25,7 @@ EXERCISE = FunctionExercise(
     ),
     inputs={"sharpness": [0.5, 2.0, 3.0]},
     calls=3,
+    std=0.4,  # so that exp of a score is a number
     arguments={"embeddings": "token width"},
     axes="token width",
     wrong="""
@@ -36,6 +37,15 @@ sharpness * embeddings => embeddings
 sharpness * embeddings => embeddings / sharpness
     a mix whose scores are divided by the sharpness
     ? Does a larger sharpness make the weights more different, or less?
+sharpness * embeddings => 4 * embeddings
+    attention with scores multiplied by 4, whatever the sharpness is
+    ? Where does your code use `sharpness`?
+embeddings.T => embeddings.T / embeddings.shape[1] ** 0.5
+    attention with scores divided by the root of the width, which nobody asked for here [wrong-scale]
+    ? What are the scores multiplied by here, and by nothing else?
+((embeddings / embeddings.norm(dim=1, keepdim=True)) @ (embeddings / embeddings.norm(dim=1, keepdim=True)).T * sharpness).softmax(1) @ embeddings
+    attention with the cosine of two tokens in place of their dot product
+    ? Are the vectors divided by their lengths somewhere?
 scores.softmax(dim=-1) => scores / scores.sum(dim=-1, keepdim=True)
     scores divided by their sum, without the exponential of a softmax [no-softmax]
 scores.softmax(dim=-1) => scores
