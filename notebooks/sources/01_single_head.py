@@ -434,6 +434,17 @@ for question in questions:
 # (A head's word isn't always the model's: three more heads, an MLP and the word itself are added to it. Try "Where did
 # they meet? By the", where the head alone isn't enough.)
 #
+# Drag it, too. Which word comes after "the red"? The picture is a plane through the 16 numbers, laid so that the scores
+# of the word that asks are exact.
+
+# %%
+short = "Zoe had a red kite. Zoe held the red"
+seen = storyteller.attention_inputs(short)[1][0]  # (token, 64)
+rows_of_head = reader.q_proj(seen), reader.k_proj(seen), reader.v_proj(seen)
+names, _ = storyteller.attention_weights(short)
+drag_the_query(*rows_of_head, words=names, causal=True)
+
+# %% [markdown]
 # ## A mistake that no one sees
 #
 # It's easy to write `values` where `keys` should be. Both have the same shape, and no error is reported:

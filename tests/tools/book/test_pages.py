@@ -84,7 +84,7 @@ def test_the_plan_for_a_class_has_the_minutes_of_the_front_page_and_fits(monkeyp
         assert minutes == sum(rows[lesson].minutes for lesson in taught) <= 90
         assert homework == sum(sheet_of(lesson)[1] for lesson in practised)
     monkeypatch.setattr(sessions, "SESSIONS", (sessions.Session(("00", "01", "02"), "Who looks at whom?"),))
-    with pytest.raises(ValueError, match=r"Session 1 has 110 minutes of lessons and lasts 90: move a lesson\."):
+    with pytest.raises(ValueError, match=r"Session 1 has 125 minutes of lessons and lasts 90: move a lesson\."):
         sessions.plan([*rows.values()])
 
 
