@@ -84,6 +84,8 @@ def _kind(value: Any) -> type:
 
 def _equal(guess: Any, answer: Any, within: float) -> bool:
     if isinstance(answer, str):
+        articles = ("a ", "an ", "the ")
+        guess = next((guess[len(article) :] for article in articles if guess.casefold().startswith(article)), guess)
         return guess.casefold() == word(answer).casefold()
     if isinstance(answer, float):
         return math.isclose(guess, answer, rel_tol=1e-6, abs_tol=max(within * (1 + 1e-6), 1e-9))

@@ -472,9 +472,9 @@ for question in questions:
 # %%
 trial = ScoredWithValues(3, 2).to(device)
 trial(x).square().sum().backward()
-projections = {"q": trial.q_proj, "k": trial.k_proj, "v": trial.v_proj}
+projections = {"queries": trial.q_proj, "keys": trial.k_proj, "values": trial.v_proj}
 without = [name for name in projections if projections[name].weight.grad is None]
-guess = ...  # write "q", "k" or "v", with the quotes, in place of the dots
+guess = ...  # write "queries", "keys" or "values" in place of the dots
 predict(guess, lambda: without[0])
 
 # %% [markdown]

@@ -51,6 +51,9 @@ EXERCISE = FunctionExercise(
 (after - before).abs() => after - before
     the largest difference with its sign: an output that moved down is overlooked
     ? What is the largest of -5 and 1, and which of them moved further?
+(after - before).abs() => before - after
+    the largest difference with its sign: an output that moved up is overlooked
+    ? What is the largest of -5 and 1, and which of them moved further?
 (after - before)[:, :-1].abs().mean()
     the mean difference instead of the largest
     ? What does a mean make of one large leak among many zeros?
