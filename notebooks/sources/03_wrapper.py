@@ -4,9 +4,9 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/03_wrapper.ipynb)
 #
 # A storyteller with one head in each block mixes its animals up. One with four heads in each block doesn't, although it
-# is no wider and was trained alike. Run the first cell and read both. In this lesson you find out what one head cannot
-# do, you write the class that puts several side by side, and then you remove heads, one at a time, to see which of them
-# remembers the story.
+# is no wider and was trained on the same stories for as long. Run the first cell and read both. In this lesson you find
+# out what one head cannot do, you write the class that puts several side by side, and then you remove heads, one at a
+# time, to see what each is good for.
 #
 # **You need** [lesson 02](02_masks_and_dropout.ipynb). **It takes** about 45 minutes.
 
@@ -59,9 +59,9 @@ for heads, form in ((1, "one head"), (4, "wrapper")):
     print(fill(model.write("This is the story of"), 80), end="\n\n")
 
 # %% [markdown]
-# The numbers say how sure a model is of the right word where a story comes back to a fact: 1.00 is certain. With one
-# head it's often the wrong animal. (That model also lacks the output projection, which you meet below. Of three seeds
-# the animals come out like this in each, the names in two: see the book's [page on the
+# Where a story comes back to a fact, the numbers say how sure a model is of the right word among all of its kind, such
+# as all names. With one head it's often the wrong animal. (That model also lacks the output projection, which you meet
+# below. Of three seeds the animals come out like this in each, the names in two: see the book's [page on the
 # storyteller](https://attention-course.github.io/attention-course/storyteller.html).)
 #
 # ## Why more than one head
@@ -106,8 +106,8 @@ for text, (first, second) in texts.items():
 # %% [markdown]
 # The other values help the first text and spoil the two in which a word stands twice. No third choice does for all
 # three: a mix of two equal values is that value, so "Dream Dream" asks for the value [2, -1] of "Dream", "work work"
-# asks for [-1, 2] of "work", and with these two "Dream work" can't be had. One row of attention weights serves all
-# columns, and one $W^V$ serves all texts.
+# asks for [-1, 2] of "work", and with these two nothing gives [2, 2] for "Dream work". One row of attention weights
+# serves all columns, and one $W^V$ serves all texts.
 #
 # So let the two columns be mixed by two different rows of attention weights. Each such row, with the columns that it
 # mixes, is a **head**.
@@ -164,9 +164,9 @@ for num_heads in (1, 2, 4, 8):
     print(f"heads {num_heads}: {counted}, {weights.numel()} attention weights")
 
 # %% [markdown]
-# Parameters and operations stay the same; the attention weights grow, because each head has a table of its own. And the
-# time? A list of heads is a loop. This is what a wrapper of width 512 took for 128 tokens on the machine that made this
-# page:
+# Parameters and the operations of matrix products stay the same; the attention weights grow, because each head has a
+# table of its own. And the time? A list of heads is a loop. This is what a wrapper of width 512 took for 128 tokens on
+# the machine that made this page:
 
 # %% tags=["timing", "nbval-ignore-output"]
 sample = torch.randn(1, 128, 512, device=device)
@@ -286,7 +286,7 @@ predict(guess, lambda: int((difference > 1e-6).sum()))
 #
 # </details>
 #
-# There is a second way to read it, which lets one speak of what a head *adds* (Elhage et al., [A Mathematical Framework
+# There is a second way to read it, as a sum of what each head *adds* (Elhage et al., [A Mathematical Framework
 # for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021). The first `head_dim`
 # rows of $W^O$ meet the columns of head 0, the next ones those of head 1, and so on. So we can project each head by its
 # own block of rows, and add the results:
@@ -373,7 +373,7 @@ MyWrapper = filled("MyWrapper", MyWrapper)
 #
 # </details>
 #
-# ## Which head remembers?
+# ## What each head is good for
 #
 # The second storyteller at the top has a wrapper of four heads in each of its two blocks. We put yours in their place,
 # with the weights that were trained, so that it tells the same story.
@@ -422,14 +422,15 @@ with torch.no_grad():
     others = [column for column in range(64) if column // 16 != remembers[1]]
     rest.attentions[remembers[0]].out_proj.weight[:, others] = 0
 print("without the three others of its block:", sure_of(rest))
+print(fill(rest.write(beginning), 80), end="\n\n")
 for head in range(4):
     print(f"without head {head} of the first block:  {sure_of(without_head(0, head))}")
 
 # %% [markdown]
-# One head of the second block looks up nearly every fact, not the names alone, and the three beside it hardly matter
-# for these four kinds. That is what *this* training led to, not a law. Then why is one head per block not enough? Look
-# at the first block: take any of its heads away, and the model gets less sure of something. The head that remembers
-# reads what they wrote. [Lesson 10](10_what_heads_learn.ipynb) comes back to that.
+# One head of the second block looks up nearly every fact, not the names alone. Without the three beside it the model
+# still finds its facts, and its sentences come apart. Take away a head of the first block, and it gets less sure of
+# something: the head that remembers reads what they wrote. All this is what *this* training led to, not a law. [Lesson
+# 10](10_what_heads_learn.ipynb) comes back to that.
 #
 # ## A mistake: copy, paste, forget
 #

@@ -404,8 +404,8 @@ torch.testing.assert_close(mine(x), output)
 print("my module gives the output of step 11")
 
 # %% [markdown]
-# And it tells stories. The stored model has your layers under the same names, so your class takes its place with the
-# trained weights. Lesson 03's storyteller was made of the same weights, cut into heads:
+# And it tells stories. `with_attention` finds out which of your matrices is which, and gives them the trained weights.
+# Lesson 03's storyteller was made of the same weights, cut into heads:
 
 # %%
 storyteller = load_storyteller("weight split").to(device)
@@ -561,8 +561,7 @@ sneak("MyMultiHeadAttention", Sneaky, proof)
 # %% [markdown]
 # <details><summary>A way in</summary>
 #
-# The number of heads, three, is odd, and `d_in` equals `d_out`. A class that divides by the root of `d_in // num_heads`
-# passes, and so does one that mixes heads up only where their number is even.
+# The comparison knows one number of heads, three. A class that reverses its heads where their number is even passes.
 #
 # </details>
 #

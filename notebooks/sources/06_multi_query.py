@@ -4,9 +4,9 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/06_multi_query.ipynb)
 #
 # A model that writes has to remember something of every word so far, and this memory can grow larger than the model
-# itself. The remedy is almost rude: let all heads share one set of keys and values. You write it, let it tell a story,
-# and count what it saves. What it costs, you measure, too, under three seeds. At the end you find a hidden copy in your
-# own class, which can cost all the time that was saved, and remove it.
+# itself. The remedy is drastic: let all heads share one set of keys and values. You write it, let it tell a story, and
+# count what it saves. What it costs was measured under three seeds, and you look at the numbers. At the end you find a
+# hidden copy in your own class, which can cost all the time that was saved, and remove it.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
@@ -180,8 +180,8 @@ weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
-# They don't: head 3 looks at "and" whenever it can, while heads 1 and 2 divide their attention almost evenly in most
-# rows. The patterns differ because the queries differ, but each head mixes the same six values.
+# They don't: head 3 looks at "and" whenever it can, while head 2 divides its attention almost evenly. The patterns
+# differ because the queries differ, but each head mixes the same six values.
 #
 # ## Into a module
 #
@@ -265,6 +265,12 @@ Sneaky = ...  # a class like MyMultiQueryAttention, in place of the dots
 sneak("MyMultiQueryAttention", Sneaky, proof)
 
 # %% [markdown]
+# <details><summary>A way in</summary>
+#
+# The proof knows one width of a head, two. A class that divides by the root of 2, whatever its width, passes.
+#
+# </details>
+#
 # ## Proof 2: it is multi-head attention with equal heads
 #
 # `multi_query_to_multi_head` makes a multi-head module whose four heads have the same key matrix and the same value
@@ -387,7 +393,7 @@ draw_kv_sharing(forms, x)
 #
 # ## What it costs: facts
 #
-# If one set is enough, why does anybody keep more? Three storytellers of each form were trained, with seeds 0, 1 and 2.
+# What do the models lose? Three storytellers of each form were trained, with seeds 0, 1 and 2.
 #
 # **Predict.** On average, which form is surer of the names in its stories, by more than 0.02: `"weight split"` (four
 # sets in each block), `"multi-query"` (one), or `"neither"`?
@@ -415,10 +421,11 @@ for form in ("weight split", "grouped-query", "multi-query"):
     print(f"{form:14} {speed.bytes_per_token:15.0f} {loss:6.3f}    {span}")
 
 # %% [markdown]
-# A quarter of the bytes, and in this little language nothing is lost that three seeds would show. What is hardest, who
-# gave and who got, differs more from seed to seed than from form to form. Large models are another matter. Shazeer
-# reports a "minor quality degradation" with one set. Ainslie et al. write that it "can lead to quality degradation",
-# and that their grouped models come close to multi-head attention in quality and to multi-query attention in speed.
+# A quarter of the bytes, and the loss is larger in the third decimal only: in this little language sharing costs almost
+# nothing. Who gave and who got is the hardest kind, and there three runs of each form are too few to call one of them
+# better. Large models are another matter. Shazeer reports a "minor quality degradation" with one set. Ainslie et al.
+# write that it "can lead to quality degradation", and that their grouped models come close to multi-head attention in
+# quality and to multi-query attention in speed.
 #
 # ## What it saves: the cache
 #
