@@ -56,7 +56,7 @@ def from_earlier(name: str) -> Any:
 
     Example:
         >>> from_earlier("scaled_scores").__name__
-        … scaled_scores: the course's version; in my_course, your own of lesson 01 comes back here.
+        … scaled_scores: the course's version; in my_course, yours of lesson 01.
         'scaled_scores'
     """
     exercise = ALL.get(name)
@@ -66,8 +66,7 @@ def from_earlier(name: str) -> Any:
     if own is not None:
         print(f"{SIGNS[PASSED]} {name}: your own code from lesson {exercise.lesson}.")
         return own
-    kept = f"in my_course, your own of lesson {exercise.lesson} comes back here"
-    print(f"{SIGNS[NOT_WRITTEN]} {name}: the course's version; {kept}.")
+    print(f"{SIGNS[NOT_WRITTEN]} {name}: the course's version; in my_course, yours of lesson {exercise.lesson}.")
     return exercise.solution
 
 

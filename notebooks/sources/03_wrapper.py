@@ -48,7 +48,7 @@ words, embeddings, x = dream_big(device=device)
 KINDS = ("name", "animal", "thing", "colour")
 
 
-def sure_of(model):  # how sure it is of the right word, in 100 stories that it has not read
+def sure_of(model):  # of the right word, in 100 stories that it has not read
     kept = facts_kept(model, count=100)
     return "  ".join(f"{kind} {kept[kind]:.2f}" for kind in KINDS)
 

@@ -49,7 +49,7 @@ def test_what_no_longer_passes_is_not_used(workspace, text, capsys):
     (workspace / "my_code").mkdir()
     (workspace / "my_code" / "scaled_scores.py").write_text(text)
     assert from_earlier("scaled_scores") is SOLUTION
-    said = "… scaled_scores: the course's version; in my_course, your own of lesson 01 comes back here.\n"
+    said = "… scaled_scores: the course's version; in my_course, yours of lesson 01.\n"
     assert capsys.readouterr().out == said
 
 
