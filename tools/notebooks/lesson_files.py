@@ -6,7 +6,7 @@ from pathlib import Path
 
 LESSON_NAME = re.compile(r"\d\d_\w+")
 LESSONS, EXERCISES, SOLUTIONS = "", "exercises", "solutions"  # the folders below notebooks/
-CELL_TIMEOUT = 120  # seconds; a cell that kills its kernel uses them all
+CELL_TIMEOUT = 300  # seconds; a cell that kills its kernel uses them all, and the capstone's training needs two minutes
 SOURCES = "sources"  # the folder with the .py of each lesson
 
 
