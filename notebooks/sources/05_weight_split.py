@@ -359,7 +359,7 @@ class MyMultiHeadAttention(nn.Module):
         raise NotImplementedError  # sizes and projections
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        raise NotImplementedError  # project, split, compare, mask, weigh, mix, merge, project
+        raise NotImplementedError  # project, split, attend, merge, project
 
 
 MyMultiHeadAttention = filled("MyMultiHeadAttention", MyMultiHeadAttention)
