@@ -6,6 +6,8 @@ import difflib
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from .attempts import remember
 from .catalogue import ALL, BLANKS, EXERCISES
 from .exercise import Exercise
@@ -87,19 +89,19 @@ def filled(name: str, answer: Any) -> Any:
 
 def _other_state(exercise: Exercise, answer: Any) -> str:
     """Why a lesson can't load weights into a class that is right otherwise; "" if it can."""
-    if not isinstance(exercise, ModuleExercise):
+    if not isinstance(exercise, ModuleExercise) or exercise.any_layout:
         return ""
     drawn_from = exercise.takes, exercise.kv_heads, InputGenerator(SEED), exercise.even_head_dim
     sizes = next(iter(construction_sizes(*drawn_from)))
     arguments = [getattr(sizes, name) for name in exercise.takes]
-    own, wanted = (
-        {name: tuple(tensor.shape) for name, tensor in module(*arguments).state_dict().items()}
-        for module in (answer, exercise.solution)
-    )
+    with torch.random.fork_rng(devices=[]):  # a lesson's random numbers are the same whoever wrote the class
+        own, wanted = (
+            {name: tuple(tensor.shape) for name, tensor in module(*arguments).state_dict().items()}
+            for module in (answer, exercise.solution)
+        )
     if own == wanted:
         return ""
-    names = ", ".join(wanted)
-    return f"the lesson loads weights by name, and yours has {', '.join(own)} in place of {names}"
+    return f"the lesson loads weights by name, and yours has {', '.join(own)} in place of {', '.join(wanted)}"
 
 
 def exercise_named(name: str) -> Exercise:

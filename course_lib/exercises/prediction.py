@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from .guesses import is_gap, plain, read, word
 from .unquoted import accept_unquoted_words
 
+ARTICLE = re.compile("^(an?|the) ")  # before a word, in a guess
 LONGEST = 60  # characters of a guess or an answer that are printed
 WANTED = {
     bool: '"yes" or "no", in quotes',
@@ -84,9 +86,8 @@ def _kind(value: Any) -> type:
 
 def _equal(guess: Any, answer: Any, within: float) -> bool:
     if isinstance(answer, str):
-        articles = ("a ", "an ", "the ")
-        guess = next((guess[len(article) :] for article in articles if guess.casefold().startswith(article)), guess)
-        return guess.casefold() == word(answer).casefold()
+        guess = guess.casefold()
+        return word(answer).casefold() in (guess, ARTICLE.sub("", guess))
     if isinstance(answer, float):
         return math.isclose(guess, answer, rel_tol=1e-6, abs_tol=max(within * (1 + 1e-6), 1e-9))
     return guess == answer

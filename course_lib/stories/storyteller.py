@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, cast
@@ -125,27 +124,22 @@ class Storyteller(nn.Module):
             TypeError: tokens is no tensor of integers.
         """
         self._check_tokens(tokens)
-        start = caches[0].length if caches else 0
-        end = start + tokens.shape[1]
-        self._check_length(end)
-        x = self._embedded(tokens, start)
+        x = self._embedded(tokens, caches[0].length if caches else 0)
         for index, block in enumerate(self.blocks):
             x = block(x, cache=caches[index]) if caches else block(x)
         return self.norm(x) @ self.word_table.weight.T  # (b, t, m) @ (m, v) -> (b, t, v)
 
     def _embedded(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Vectors of tokens and of their positions, which begin at start: (b, t) -> (b, t, m)."""
+        end = start + tokens.shape[1]
+        self._check_length(end)
         x = self.word_table(tokens) * (self.word_table.embedding_dim**0.5 / 2)
-        if self.position_table is None:
-            return x
-        return x + self.position_table[start : start + tokens.shape[1]]  # (b, t, m) + (t, m)
+        return x if self.position_table is None else x + self.position_table[start:end]  # (b, t, m) + (t, m)
 
     @torch.no_grad()
     def attention_inputs(self, text: str) -> list[Tensor]:
         """What the attention of each block is given when the model reads a text: one (1, token, width) per block."""
-        tokens = self.encode(text)
-        self._check_length(tokens.shape[1])
-        x, inputs = self._embedded(tokens), []
+        x, inputs = self._embedded(self.encode(text)), []
         for block in self.blocks:
             inputs.append(cast(Block, block).attention_norm(x))
             x = block(x)
@@ -176,16 +170,18 @@ class Storyteller(nn.Module):
         if length > self.max_len:
             raise ValueError(f"the model reads {self.max_len} tokens at most (max_len), not {length}: shorten the text")
 
-    def _check_tokens(self, tokens: object, axes: str = "(batch, token)") -> None:
-        """Refuse what is no tensor of the model's tokens with these axes."""
-        remedy = f"give {'one row of ' if axes == '(token,)' else ''}what `encode` returns"
+    def _check_tokens(self, tokens: object, *, row: bool = False) -> None:
+        """Refuse what is no tensor of the model's tokens, (batch, token), or one row of them, (token,)."""
+        axes, remedy = ("(token,)", "give one row of") if row else ("(batch, token)", "give")
+        remedy += " what `encode` returns"
         if not isinstance(tokens, Tensor) or tokens.dtype not in (torch.int64, torch.int32):
             got = tokens.dtype if isinstance(tokens, Tensor) else type(tokens).__name__
             raise TypeError(f"tokens must be a tensor of integers (torch.int64), got {got}: {remedy}")
-        if tokens.dim() != len(re.findall(r"\w+", axes)):
+        if tokens.dim() != 2 - row:
             raise ValueError(f"tokens must be {axes}, got the shape {tuple(tokens.shape)}: {remedy}")
         last = len(self.vocabulary) - 1
-        if wrong := [number for number in tokens.flatten().tolist() if not 0 <= number <= last]:
+        wrong = tokens[(tokens < 0) | (tokens > last)]
+        if len(wrong):
             raise ValueError(f"tokens holds {wrong[0]}, but the model's words are numbered from 0 to {last}: {remedy}")
 
     @property
@@ -222,7 +218,7 @@ class Storyteller(nn.Module):
             ValueError: Another number of axes, or a number that stands for no word.
             TypeError: tokens is no tensor of integers.
         """
-        self._check_tokens(tokens, "(token,)")
+        self._check_tokens(tokens, row=True)
         found = [self.vocabulary[number] for number in tokens.tolist()]
         found = found[1:] if found[:1] == [END] else found
         return joined(found[: found.index(END)] if END in found else found)

@@ -38,3 +38,39 @@ def test_a_wrong_answer_is_explained(capsys):
 def test_an_unknown_name():
     with pytest.raises(ValueError, match="there is no exercise 'scaled_score'; did you mean scaled_scores"):
         filled("scaled_score", right)
+
+
+class WithBias(ALL["MyHead"].solution):
+    def __init__(self, d_in, d_out):
+        super().__init__(d_in, d_out)
+        self.q_proj = torch.nn.Linear(d_in, d_out)
+
+
+def test_a_right_class_into_which_the_lesson_loads_nothing_is_told_why(capsys):
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    assert filled("MyHead", WithBias) is ALL["MyHead"].solution
+    assert torch.equal(torch.rand(1), expected), "the lesson's random numbers stay as they are"
+    assert capsys.readouterr().out == (
+        "… MyHead: right, but the lesson loads weights by name, and yours has q_proj.weight, q_proj.bias, "
+        "k_proj.weight, v_proj.weight in place of q_proj.weight, k_proj.weight, v_proj.weight. "
+        "The lesson goes on with the course's version.\n"
+    )
+
+
+class Packed(torch.nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = torch.nn.Linear(d_in, 3 * d_out, bias=False)
+        self.out = torch.nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):
+        parts = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        context = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+        return self.out(context.transpose(1, 2).flatten(2))
+
+
+def test_where_the_prompt_names_no_parameters_any_names_pass():
+    assert filled("MultiHeadFromMemory", Packed) is Packed

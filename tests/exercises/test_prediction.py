@@ -80,6 +80,8 @@ SAME = {
     (4,): [4, "4", "(4,)"],
     "and": ["and", '"and"', "'And'", "“and”", " and.", ["and"], np.str_("and"), np.array(["and"])],
     "sum": [sum],
+    "lake": ["the lake", "The lake.", "a lake"],
+    "the same word": ["the same word", "The same word"],
     ".": [".", '"."'],
 }  # fmt: skip
 NO = ["No.", "n", "'no'", "NO!", "false", np.bool_(False), torch.tensor([False]), ["no"]]
