@@ -118,10 +118,10 @@ for question in (
     print(question, "...", tokens[row.argmax()])
 
 # %% [markdown]
-# It doesn't read *whose* name is wanted. It goes by the order of the questions: the first name is the hero's, the
-# second the friend's. In the stories that it learned from this was always right, so it never had to find out more. A
-# model learns what it needs and not a bit more; you'll meet that again. Try questions of your own, too. (The model
-# knows only the words of its stories, and tells you if you use another one.)
+# It doesn't read *whose* name is wanted. It goes by the order of the questions: a name that is asked first is the
+# hero's, and one that is asked second the friend's. In the stories that it learned from this was always right, so it
+# never had to find out more. A model learns what it needs and not a bit more; you'll meet that again. Try questions of
+# your own, too. (The model knows only the words of its stories, and tells you if you use another one.)
 #
 # ## One word, two meanings
 #
