@@ -129,6 +129,6 @@ def draw_faulty_module(number: int) -> FaultyModule:
     lines |= {key: forms[key].format(**names) for key in ("roles", "scale", "mask", "hide", "softmax", "merge", "out")}
     name = rng.choice(CLASSES)
     right = TEMPLATE.format(name=name, **fill, **lines)
-    places = {mistake: found for mistake in MISTAKES if (found := list(mutations(right, mistake)))}
-    mistake = rng.choice(list(places))
-    return FaultyModule(Source(right).edited(rng.choice(places[mistake]).edits), mistake, name, number)
+    mistake = rng.choice([mistake for mistake in MISTAKES if any(True for _ in mutations(right, mistake))])
+    chosen = rng.choice(list(mutations(right, mistake)))
+    return FaultyModule(Source(right).edited(chosen.edits), mistake, name, number)

@@ -110,6 +110,7 @@ def fresh_compiler():
 # --- torch.compile and torch.export ---
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "kernel"), first_of(SOME_KERNELS))
 def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compiler):
     module, x, keep = build_to_compile(name, kernel), draw_x(), padding_keep([TOKENS, 4], side="left")
@@ -138,6 +139,7 @@ def test_compiles_with_weights_and_in_training(fresh_compiler):
     assert (weights[..., causal_keep(TOKENS)] == 0).any()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "kernel"), first_of(IN_THE_WILD))
 def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, fresh_compiler):
     module, x = build_wild(name, kernel), draw_x()
@@ -150,6 +152,7 @@ def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, fresh_c
     assert counter.frame_count <= 4  # the prompt, the first step, a step of any length; and one to spare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["explicit", "fused"])
 def test_llama_compiles_with_positions_forward_and_backward(kernel, fresh_compiler):
     module, x = build_wild("llama", kernel), draw_x()

@@ -122,6 +122,7 @@ def test_the_learner_sees_each_lesson_once_and_in_order(lab, server):
     assert folders == ["1_lessons", "2_exercises", "3_solutions"]
 
 
+@pytest.mark.slow
 def test_an_untouched_lesson_is_not_changed_by_opening_and_saving_it(lab, server):
     """Neither does the tab get its dot, the mark of unsaved changes, nor does a byte of the file change."""
     before = (server.notebooks / "03_wrapper.ipynb").read_bytes()
@@ -144,6 +145,7 @@ def test_an_edit_in_the_notebook_reaches_its_text_file(author, authors_server):
     assert "Edited in the browser" in stored(authors_server, "90_edited_here.ipynb")["cells"][0]["source"][0]
 
 
+@pytest.mark.slow
 def test_an_edit_in_the_text_file_shows_in_the_notebook(author, authors_server):
     text_file = copy_lesson(authors_server, "03_wrapper", "91_edited_outside")
     author.open("91_edited_outside.ipynb", "edited-outside")
@@ -155,6 +157,7 @@ def test_an_edit_in_the_text_file_shows_in_the_notebook(author, authors_server):
     check_pictures(author, at_least=1)
 
 
+@pytest.mark.slow
 def test_a_text_file_opens_as_a_notebook(author, authors_server):
     author.open("sources/03_wrapper.py", "text")
     assert author.texts("h1")[0].startswith("Put heads side by side")
@@ -184,6 +187,7 @@ def test_an_exercise_names_the_mistake_and_then_passes(lab, server):
     assert "✓ scaled_scores: passed." in check.locator(".jp-OutputArea-output").text_content()
 
 
+@pytest.mark.slow
 def test_pictures_show_in_a_copy_that_is_not_trusted(lab, server):
     name = "94_not_trusted.ipynb"
     notebook = stored(server, "04_reshape_and_transpose.ipynb")
@@ -227,6 +231,7 @@ def test_a_figure_moves_in_a_trusted_notebook_and_is_a_picture_in_another(lab, s
     lab.shot("moving_figure")
 
 
+@pytest.mark.slow
 def test_pictures_are_as_dark_as_jupyterlab_whatever_the_system_prefers(lab):
     lab.open("04_reshape_and_transpose.ipynb", "dark")
     picture = lab.notebook.locator(".jp-OutputArea-output img").first

@@ -213,6 +213,7 @@ def test_its_size(saved):
     assert saved.stat().st_size < LARGEST
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1400])
 def test_everybody_can_read_it(browser, saved, theme, width):

@@ -198,7 +198,7 @@ def rows():
     return found + [("to_split", run_cell(one, "to_split")) for one in SPLITS]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("name", "code"), [pytest.param(*row, id=f"{row[0]}-{at}") for at, row in enumerate(rows())])
 def test_an_answer_that_fails_at_an_edge_is_refused_with_a_question(name, code):
     for seed in (0, b"a secret of the grader"):

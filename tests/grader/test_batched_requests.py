@@ -81,7 +81,7 @@ def passed(sandboxes, *cells):
     return {name for name, mark in zip(POINTS, graded.marks, strict=True) if mark.verdict.passed}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_who_attacks_earns_nothing_by_it(attack, sandboxes):
     before, answer = HOSTILE[attack]
@@ -102,6 +102,7 @@ def test_one_wrong_answer_costs_no_other(attack, sandboxes):
     assert passed(sandboxes, before, *{**RIGHT, FIRST: answer}.values()) == {*RIGHT} - {FIRST}
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("odd", ODD)
 def test_honest_but_odd(odd, sandboxes):
     assert passed(sandboxes, *ODD[odd], *RIGHT.values()) == {*RIGHT}

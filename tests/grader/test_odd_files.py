@@ -118,7 +118,7 @@ ODD = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("files", ODD.values(), ids=ODD)
 def test_honest(files, tmp_path, sandboxes):
     for name, content in files.items():

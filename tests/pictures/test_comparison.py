@@ -26,6 +26,7 @@ def fills(svg):
     return [[fill for fill in re.findall(r"fill: (#\w+|none)", mesh) if fill != "none"] for mesh in meshes]
 
 
+@pytest.mark.slow
 def test_the_drawing_holds_both_patterns_and_signed_differences():
     said = texts(compare(A, B, WORDS, names=("before", "after"), title="One step"))
     weights = ["1.00", "0.25", "0.75", "0.20", "0.30", "0.50", "1.00", "0.37", "0.63", "0.20", "0.30", "0.50"]

@@ -43,6 +43,7 @@ def test_titles(tokens, title, figures):
         check_figure(figure)
 
 
+@pytest.mark.one_in(25)
 @pytest.mark.parametrize(("size", "num_heads"), HEADS)
 def test_several_heads(tokens, size, num_heads, figures):
     title = TITLES[num_heads % len(TITLES)]

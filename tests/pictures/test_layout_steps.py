@@ -42,7 +42,7 @@ def three_steps(queries):
     return queries.view(1, 6, 2, 2).transpose(1, 2).contiguous()
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("words", [WORDS, None], ids=["words", "no words"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_drawn_readably(form, words):

@@ -84,7 +84,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("num_heads", [1, 2, 7, 12])
 @pytest.mark.parametrize("kind", PICTURES)

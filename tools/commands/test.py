@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
         slow = [*SEPARATE, "tests", "-m", "slow"]
         rows.append(check_tests(root, "what takes long", slow, args.workers, distribute="loadfile"))
     if args.browser or args.browser_only:  # JupyterLab's tests are one group
-        rows.append(check_tests(root, "in a browser", ["tests/browser"], args.workers, distribute="loadgroup"))
+        every = ["-m", ""] if args.browser else []  # those that take long, too
+        rows.append(check_tests(root, "in a browser", ["tests/browser", *every], args.workers, distribute="loadgroup"))
     return report(rows, notes)
 
 

@@ -76,6 +76,9 @@ def lesson_arguments(
 ) -> list[str]:
     """Return pytest's arguments for nbval, strict, on these lessons, each run once or twice in its kernel."""
     parallel = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 and len(lessons) > 1 else []
+    if parallel:  # the last lessons train most: begun first, they leave no core idle at the end
+        lessons = lessons[::-1]
+        parallel.append("--no-loadscope-reorder")
     passes = [*["--twice"] * twice, *["--all-twice"] * all_twice]
     strict = ["--nbval", *passes, f"--nbval-kernel-name={kernel}", f"--nbval-cell-timeout={CELL_TIMEOUT}"]
     quiet = ["-q", "--no-header", "-p", "no:cacheprovider"]

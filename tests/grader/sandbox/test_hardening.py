@@ -137,6 +137,7 @@ def session(request, isolation):
         yield opened(guest)
 
 
+@pytest.mark.one_in(2)
 def test_only_its_own_files_are_open(session, request):
     """Three times /dev/null, and its socket or its two pipes: nothing that leads to the others."""
     kinds = "".join(call(session, "open_files").values())

@@ -1,5 +1,6 @@
 """A learner presses Run All twice in one kernel: the second pass, too, must give what is stored."""
 
+import pytest
 from nbformat.v4 import new_output
 
 from tools.notebooks.lesson_files import Lesson
@@ -87,6 +88,7 @@ def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path)
     assert (run.files["02_trains"].failures, run.files["02_trains"].passed) == ([], 4), "what takes long ran twice"
 
 
+@pytest.mark.slow
 def test_what_takes_long_runs_twice_if_it_is_asked_for(tmp_path):
     trains = store("00_trains", TRAINS, tmp_path)
     arguments = lesson_arguments([trains], "python3", workers=1, all_twice=True)
