@@ -1,6 +1,7 @@
 """Answers to the blanks of lesson 07, right and wrong, as learners write them."""
 
 import torch
+from torch import nn
 
 from course_lib.attention import rotary_table as library_table
 
@@ -98,7 +99,73 @@ def positions_without_clamp(real):
     return torch.arange(real.shape[1]) - real.long().argmax(dim=1, keepdim=True)
 
 
+class Rotary(nn.Module):
+    """Keys and values are copied for the query heads that share them."""
+
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, first=0):
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.base, self.first = base, first
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def turned(self, x):
+        table = library_table(self.first + x.shape[2], self.head_dim, rope_theta=self.base)
+        cos, sin = (one[self.first :].to(x) for one in table)
+        return rotate_like_transformers(x, cos, sin)
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        q = self.turned(self.q_proj(x).view(batch, tokens, self.heads, -1).transpose(1, 2))
+        k = self.turned(self.k_proj(x).view(batch, tokens, self.kv_heads, -1).transpose(1, 2))
+        v = self.v_proj(x).view(batch, tokens, self.kv_heads, -1).transpose(1, 2)
+        k, v = (one.repeat_interleave(self.heads // self.kv_heads, dim=1) for one in (k, v))
+        context = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, tokens, -1))
+
+
+class RotaryByComplexNumbers(Rotary):
+    def turned(self, x):
+        speed = self.base ** (-torch.arange(0, self.head_dim, 2, dtype=x.dtype) / self.head_dim)
+        angle = torch.arange(self.first, self.first + x.shape[2], dtype=x.dtype)[:, None] * speed
+        first, second = x.chunk(2, dim=-1)
+        turned = torch.complex(first, second) * torch.polar(torch.ones_like(angle), angle)
+        return torch.cat([turned.real, turned.imag], dim=-1)
+
+
+class RotaryInPairs(Rotary):
+    """Pairs are neighbours."""
+
+    def turned(self, x):
+        order = torch.arange(self.head_dim).view(-1, 2).T.flatten()
+        return super().turned(x[..., order])[..., order.argsort()]
+
+
+class RotaryFromOne(Rotary):
+    """A query stands one position further than its key."""
+
+    def turned(self, x):
+        self.first = int(x.shape[1] == self.heads)
+        return super().turned(x)
+
+
+class RotaryTiled(Rotary):
+    """Query heads take turns with the kv heads: 0, 1, 0, 1."""
+
+    def forward(self, x):
+        batch, tokens, _ = x.shape
+        q = self.turned(self.q_proj(x).view(batch, tokens, self.heads, -1).transpose(1, 2))
+        k = self.turned(self.k_proj(x).view(batch, tokens, self.kv_heads, -1).transpose(1, 2))
+        v = self.v_proj(x).view(batch, tokens, self.kv_heads, -1).transpose(1, 2)
+        k, v = (one.repeat(1, self.heads // self.kv_heads, 1, 1) for one in (k, v))
+        context = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, tokens, -1))
+
+
 RIGHT = {
+    "MyRotaryAttention": [Rotary, RotaryByComplexNumbers],
     "real_positions": [positions_by_loop, positions_by_first, positions_where_real],
     "rotary_table": [
         table_by_loop,
@@ -115,6 +182,11 @@ RIGHT = {
 }
 
 WRONG = {
+    "MyRotaryAttention": [
+        (RotaryInPairs, "rotates pairs of neighbours"),
+        (RotaryFromOne, "rotary-wrong-turn"),
+        (RotaryTiled, "kv-heads-tiled"),
+    ],
     "real_positions": [
         (positions_without_clamp, "it should be"),
         (lambda real: (real.double().cumsum(1) - 1).clamp(min=0), "it should be int64"),

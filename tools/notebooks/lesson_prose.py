@@ -21,7 +21,7 @@ from .compare import without_pixels
 from .outputs import all_texts
 
 MIN_BLANKS, MIN_PREDICTIONS = 3, 3
-MAX_MINUTES, TOLERANCE = 45, 0.25  # of a lesson; how far the stated minutes may be from the counted ones
+MAX_MINUTES, TOLERANCE = 60, 0.25  # of a lesson; how far the stated minutes may be from the counted ones
 MAX_MEDIAN = 8  # lines of a code cell
 _FILLED = re.compile(r'^\w+ = filled\("(\w+)", \w+\)', re.MULTILINE)
 _PREDICTED = re.compile(r"^predict\(", re.MULTILINE)

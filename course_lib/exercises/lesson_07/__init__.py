@@ -7,6 +7,7 @@ from course_lib.exercises.exercise_set import ExerciseSet
 from . import (
     cross_attention,
     last_real_output,
+    my_rotary_attention,
     real_positions,
     rotary_table,
     rotate,
@@ -20,7 +21,7 @@ SET = ExerciseSet(
     intro=(
         "You will work with rotary positions: how far a pair turns, what a score makes of a distance, and pairs of "
         "neighbours instead of halves. Then you will find the last word of each sentence in a padded batch, and let "
-        "one sentence ask another.\n\n"
+        "one sentence attend to another.\n\n"
         "**You need** [lesson 07](../07_order_and_padding.ipynb). **It takes** about 30 minutes. Unless an "
         "exercise says something else, the two elements of pair i are those with index i and i + pairs, the two "
         "halves of a head, as in the lesson and in the Llama of `transformers`."
@@ -40,5 +41,5 @@ rotate = from_earlier("rotate")""",
         last_real_output.EXERCISE,
         cross_attention.EXERCISE,
     ),
-    blanks=(rotary_table.EXERCISE, rotate.EXERCISE, real_positions.EXERCISE),
+    blanks=(rotary_table.EXERCISE, rotate.EXERCISE, my_rotary_attention.EXERCISE, real_positions.EXERCISE),
 )
