@@ -67,9 +67,9 @@ print(fill(silenced.write(beginning, num_words=60), 80))
 # It still knows which word likes to follow which. What it can't do any more is look back. Each word is made from the
 # one before it and from its place in the text; what was said earlier doesn't count.
 #
-# So what does attention look at? The model has two blocks with four heads each. (You'll know in an hour what a head is.)
-# We stop a story just before a word and ask the one of the eight that looks up facts; the others have other things to
-# look at.
+# So what does attention look at? The model has two blocks with four heads each. (You'll know in an hour what a head
+# is.) We stop a story just before a word and ask the one of the eight that looks up facts; the others have other things
+# to look at.
 
 # %%
 told = (
@@ -121,10 +121,10 @@ for question in (
     print(question, "...", tokens[row.argmax()])
 
 # %% [markdown]
-# It doesn't read *whose* name is wanted. It goes by the place of the question: the first question of all gets the hero's
-# name, and if another question came before, it's the friend's. In the stories that it learned from this was always
-# right, so it never needed a better rule. It learned what it needed and not a bit more; you'll meet that again. Try
-# questions of your own, too. (The model knows only the words of its stories, and tells you if you use another one.)
+# It doesn't read *whose* name is wanted. It goes by the place of the question: the first question of all gets the
+# hero's name, and if another question came before, it's the friend's. In the stories that it learned from this was
+# always right, so it never needed a better rule. It learned what it needed and not a bit more; you'll meet that again.
+# Try questions of your own, too. (The model knows only the words of its stories, and tells you if you use another one.)
 #
 # ## One word, two meanings
 #
@@ -295,8 +295,8 @@ draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 
 # %% [markdown]
 # To the right is animals and food, upwards is computers. At the keyboard the mouse now keeps its 0.60 of the computer,
-# and at the cheese it has gained: 0.64 of the animal. The little words pull much less than in the mean. How much less is
-# our choice: try a sharpness of 1, and of 10, in place of the 4.
+# and at the cheese it has gained: 0.64 of the animal. The little words pull much less than in the mean. How much less
+# is our choice: try a sharpness of 1, and of 10, in place of the 4.
 #
 # **Predict.** Suppose that we replace the embedding of "keyboard" by other numbers and leave the other tokens as they
 # are. The sentence "the mouse is next to the keyboard" has seven tokens. How many of the seven rows of the mix change?

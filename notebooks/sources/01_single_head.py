@@ -69,8 +69,8 @@ show("scores of 'work'", scores_of_work, "key", words, digits=3)
 show("lengths", embeddings.norm(dim=-1), "token", words, digits=2)
 
 # %% [markdown]
-# **Weigh:** softmax turns the scores into attention weights. Take the exponential of each score, which makes it positive,
-# and divide by the sum of them all.
+# **Weigh:** softmax turns the scores into attention weights. Take the exponential of each score, which makes it
+# positive, and divide by the sum of them all.
 #
 # **Write it yourself**, this time without calling `softmax`.
 
@@ -164,8 +164,8 @@ predict(guess, lambda: int((has_most == itself).sum()))
 # ## Three roles, three projections
 #
 # So far the same three numbers did three jobs: they were what a token looks for, what it is found by, and what it hands
-# over. The mixing had nothing of its own to learn. And each pair of tokens had one score for both directions, although a
-# pronoun has to find its name while the name couldn't care less.
+# over. The mixing had nothing of its own to learn. And each pair of tokens had one score for both directions, although
+# a pronoun has to find its name while the name couldn't care less.
 #
 # Attention gives each token a vector of its own for each job:
 #
@@ -320,9 +320,9 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 #
 # </details>
 #
-# Large scores make softmax choose all or nothing. Is that bad? It can be, for learning. The **gradient** of a query says
-# how a loss changes with it, and training follows the gradients. We take six random keys per query and a random sum of
-# the attention weights as the loss, and look at how long the gradients are. *Largest* is the largest of the six
+# Large scores make softmax choose all or nothing. Is that bad? It can be, for learning. The **gradient** of a query
+# says how a loss changes with it, and training follows the gradients. We take six random keys per query and a random
+# sum of the attention weights as the loss, and look at how long the gradients are. *Largest* is the largest of the six
 # attention weights, on average; *stuck* is the share of queries whose gradient is shorter than 0.001.
 
 # %%
@@ -341,10 +341,10 @@ for width in (8, 64, 512):
         print(f"{width:5}   {name:11}   {mix.amax(dim=-1).mean():7.2f}   {stuck:5.2f}")
 
 # %% [markdown]
-# With the division every width looks alike. Without it, such a query takes nearly everything from a single key in a wide
-# head, and at a width of 512 more than half of these queries are stuck. The paper that introduced the division
-# suspected "extremely small gradients" (Vaswani et al., [Attention Is All You
-# Need](https://arxiv.org/abs/1706.03762), 2017), and for queries and keys like these, with a spread of 1, it is right.
+# With the division every width looks alike. Without it, such a query takes nearly everything from a single key in a
+# wide head, and at a width of 512 more than half of these queries are stuck. The paper that introduced the division
+# suspected "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
+# 2017), and for queries and keys like these, with a spread of 1, it is right.
 #
 # Narrow heads get away without it. Storytellers whose heads are 16 wide were also [trained without the
 # division](https://attention-course.github.io/attention-course/storyteller.html#what-a-mistake-does), and their stories
@@ -440,14 +440,13 @@ for question in questions:
     print(question, "...", read_aloud(reader, f"{told} {question}"))
 
 # %% [markdown]
-# Sixteen numbers come out of your head for the last token. The model's own output matrix (lesson 03) turns them into 64,
-# which we compare with the embedding of every word that the model knows, and print the three that fit best. The first
-# one answers the question.
-# (A head's word isn't always the model's: three more heads, an MLP and the word itself are added to it. Try "Where did
-# they meet? By the", where the head alone isn't enough.)
+# Sixteen numbers come out of your head for the last token. The model's own output matrix (lesson 03) turns them into
+# 64, which we compare with the embedding of every word that the model knows, and print the three that fit best. The
+# first one answers the question. (A head's word isn't always the model's: three more heads, an MLP and the word itself
+# are added to it. Try "Where did they meet? By the", where the head alone isn't enough.)
 #
-# Drag it, too. Which word comes after "the red"? The picture is a flat view of the 16 numbers, turned so that the scores
-# of the word that asks are exact.
+# Drag it, too. Which word comes after "the red"? The picture is a flat view of the 16 numbers, turned so that the
+# scores of the word that asks are exact.
 
 # %%
 short = "Zoe had a red kite. Zoe held the red"
@@ -475,9 +474,9 @@ for question in questions:
     print(question, "...", read_aloud(wrong_reader, f"{told} {question}"))
 
 # %% [markdown]
-# Each row of attention weights sums to 1, and the answers are wrong. There's a way to see it without a story. A training
-# step changes each parameter by means of its gradient, and `.backward()` computes the
-# gradients of all parameters that a loss depends on.
+# Each row of attention weights sums to 1, and the answers are wrong. There's a way to see it without a story. A
+# training step changes each parameter by means of its gradient, and `.backward()` computes the gradients of all
+# parameters that a loss depends on.
 #
 # **Predict.** One of the three projections of this head gets no gradient at all. Which one?
 
@@ -492,8 +491,8 @@ predict(guess, lambda: without[0])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The keys: the scores are made with the values, so nothing reads the keys, and nothing flows back to their projection. A
-# parameter that should learn but gets no gradient is always a reason to look twice.
+# The keys: the scores are made with the values, so nothing reads the keys, and nothing flows back to their projection.
+# A parameter that should learn but gets no gradient is always a reason to look twice.
 #
 # </details>
 #

@@ -47,9 +47,9 @@ for letter, number in zip("ABC", (0, 6, 7), strict=True):
     print(fill(shorten(run["story"], 180) or "(nothing at all)", 80), end="\n\n")
 
 # %% [markdown]
-# B and C, with the splendid losses, can't tell a story to save their lives. Here one stammers, and the other ends before
-# it has begun. By the end of this lesson you'll have written the line in which they differ, you'll have a test that sees the
-# difference at once, and you'll never again trust a loss that looks too good.
+# B and C, with the splendid losses, can't tell a story to save their lives. Here one stammers, and the other ends
+# before it has begun. By the end of this lesson you'll have written the line in which they differ, you'll have a test
+# that sees the difference at once, and you'll never again trust a loss that looks too good.
 #
 # ## The student who had the answers
 #
@@ -273,8 +273,8 @@ for name, way in ways.items():
 #   at the top; B has no mask at all.
 # - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
 #
-# **Predict.** Compare "mask thrown away" with the right way, token by token. For how many of the six tokens is the output
-# wrong?
+# **Predict.** Compare "mask thrown away" with the right way, token by token. For how many of the six tokens is the
+# output wrong?
 
 # %%
 guess = ...  # write a number from 0 to 6 in place of the dots
@@ -285,8 +285,8 @@ predict(guess, lambda: int(off.sum()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# For five. The last token may attend to everything anyway, so its output is right. A test has to look at the tokens from
-# which something is hidden.
+# For five. The last token may attend to everything anyway, so its output is right. A test has to look at the tokens
+# from which something is hidden.
 #
 # </details>
 #
@@ -305,8 +305,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 #
 # They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
 # weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
-# before softmax does the same in one step. Minus infinity still works where the future scores are so large that all kept weights
-# round to 0 and the repair would divide 0 by 0.
+# before softmax does the same in one step. Minus infinity still works where the future scores are so large that all
+# kept weights round to 0 and the repair would divide 0 by 0.
 #
 # </details>
 #
@@ -386,9 +386,9 @@ predict(guess, lambda: difference.abs().max().item(), within=0.001)
 #
 # </details>
 #
-# A model that continues several sentences at once usually has its padding on the *left*, so that the newest token of each
-# stands in the last column. There the causal mask no longer hides the padding, and a new problem appears: it lets the
-# padding tokens attend to nothing but padding, and the padding mask forbids just that.
+# A model that continues several sentences at once usually has its padding on the *left*, so that the newest token of
+# each stands in the last column. There the causal mask no longer hides the padding, and a new problem appears: it lets
+# the padding tokens attend to nothing but padding, and the padding mask forbids just that.
 
 # %%
 left_batch = batch.clone()
