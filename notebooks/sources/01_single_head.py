@@ -346,7 +346,7 @@ for width in (8, 64, 512):
 # suspected "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
 # 2017), and for queries and keys like these, with a spread of 1, it is right.
 #
-# Narrow heads get away without it. Storytellers whose heads are 16 wide were also [trained without the
+# Narrow heads get away without it. Storytellers with heads as narrow as ours were also [trained without the
 # division](https://attention-course.github.io/attention-course/storyteller.html#what-a-mistake-does), and their stories
 # are hardly worse.
 #

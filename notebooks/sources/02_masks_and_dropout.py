@@ -479,7 +479,8 @@ predict(guess, lambda: sum(enough))
 # %%
 many = torch.full((1000,), 0.6)
 guess = ...  # write a number with a decimal point in place of the dots
-predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=0.01)
+dropped = nn.functional.dropout(many, p=0.25, training=True)
+predict(guess, lambda: dropped.max().item(), within=0.01)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
