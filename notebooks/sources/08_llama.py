@@ -296,8 +296,8 @@ print("the stored model's own:", told == storyteller.write("Once there was an ow
 print(fill(with_base(10000.0).write("Once there was an owl", num_words=30), 80))
 
 # %% [markdown]
-# The weights only fit the rotation that they were trained with. The right story, though, was slow work: for each new
-# word your class read everything from the start.
+# With a base a hundred times its own the model loses its thread, and nothing complains. The right story, though, was
+# slow work: for each new word your class read everything from the start.
 #
 # ## A cache, one token at a time
 #
@@ -445,9 +445,9 @@ for length in (15, 127, 1023):
     text = torch.randn(1, length + 1, 1024).to(device)
     cache = MyCache(1, 2, 2048, 128).to(device)
     with torch.no_grad():
-        wide(text[:, :-1], cache)
+        wide(text[:, :-1], cache=cache)
         cases = [Case("again", lambda text=text: wide(text)[:, -1:])]
-        cases += [Case("cached", partial(wide, text[:, -1:], cache))]
+        cases += [Case("cached", partial(wide, text[:, -1:], cache=cache))]
         again, cached = compare_times(cases, rounds=3)
     print(f"token {length + 1:4}: {again.median_ms:7.2f} ms without a cache", end=", ")
     print(f"{cached.median_ms:5.2f} ms with it")
@@ -458,7 +458,7 @@ for length in (15, 127, 1023):
 
 # %%
 with torch.no_grad():
-    step = record(wide, text[:, -1:], cache)
+    step = record(wide, text[:, -1:], cache=cache)
 inside = [op for each in step.all_steps for op in each.aten_ops]
 written = max(op.nbytes for op in inside if op.effect in ("copy", "compute"))
 keys_in_cache = 2 * 1024 * 128 * 4  # bytes: kv heads, tokens, elements
