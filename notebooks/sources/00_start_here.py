@@ -441,7 +441,7 @@ print("torch", torch.__version__, "on", device)
 # | [10 See what heads learn](10_what_heads_learn.ipynb) | tiny models that you train, and what their heads do | 45 |
 # | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 45 |
 # | [12 Find what no error reports](12_debugging_attention.ipynb) | tests that find silent mistakes | 55 |
-# | [13 Spread heads over many devices](13_many_devices.ipynb) | attention on two processes, and on many GPUs | 45 |
+# | [13 Spread heads over many devices](13_many_devices.ipynb) | attention on two processes, and on many GPUs | 50 |
 # | [14 Write it yourself](14_capstone.ipynb) | a tiny language model, written from an empty cell | 45 |
 #
 # If you are short of time, take lessons 01 to 06: they lead from one head to multi-query attention.

@@ -8,7 +8,7 @@
 # devices are best for a model that people use. At the end you cut the keys instead of the heads.
 #
 # **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb), [08](08_llama.ipynb) and
-# [11](11_fast.ipynb). **It takes** about 45 minutes. No GPU is needed, because the devices of this lesson are
+# [11](11_fast.ipynb). **It takes** about 50 minutes. No GPU is needed, because the devices of this lesson are
 # processes on your CPU.
 
 # %% tags=["setup"]
@@ -30,6 +30,7 @@ if importlib.util.find_spec("course_lib") is None:
 import inspect
 import tempfile
 from pathlib import Path
+from textwrap import fill
 
 import torch
 from torch import nn
@@ -41,6 +42,7 @@ from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
 from course_lib.pictures import draw_devices, line_plot
 from course_lib.show import show
+from course_lib.stories import load_storyteller
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
@@ -281,6 +283,58 @@ with tempfile.TemporaryDirectory() as folder:
 
 # %% [markdown]
 # Rank 1 holds half of the rows of `q_proj`, and the outputs of both ranks equal that of the uncut module.
+#
+# ## The same story from two processes
+#
+# Now by hand, and with something at stake. The next function gives each process half of the heads of a storyteller. The
+# line that holds them together is `dist.all_reduce`, which adds the tensors of all processes and leaves the sum in each
+# of them. Both processes then choose the next word from the same numbers. What do they tell without that line?
+
+# %%
+def tell_together():
+    import torch.distributed as dist
+    from torch import nn
+
+    from course_lib.distributed import shard
+    from course_lib.stories import load_storyteller
+
+    class Part(nn.Module):
+        def __init__(self, whole, summed):
+            super().__init__()
+            self.part, self.summed = shard(whole, dist.get_rank(), 2), summed
+
+        def forward(self, x):
+            output = self.part(x)  # what the heads of this process add
+            if self.summed:
+                dist.all_reduce(output)
+            return output
+
+    dist.init_process_group("gloo")
+    for summed in (True, False):
+        model = load_storyteller("weight split")
+        for block in model.blocks:
+            block.attention = Part(block.attention, summed)
+        story = model.write("Long ago there was a", num_words=44)
+        if dist.get_rank() == 1:
+            print(story)
+    dist.destroy_process_group()
+
+
+# %% tags=["processes"]
+with tempfile.TemporaryDirectory() as folder:
+    script = Path(folder) / "two_tellers.py"
+    script.write_text(f"{inspect.getsource(tell_together)}\n\ntell_together()\n")
+    together, alone = launch(2, script=str(script)).strip().splitlines()
+
+# %% tags=["processes"]
+whole = load_storyteller("weight split").write("Long ago there was a", num_words=44)
+print(fill(together, 80))
+print("the same as from one process:", together == whole)
+print(fill(f"without the sum, process 1: {alone}", 80))
+
+# %% [markdown]
+# One line apart, and no process complains. In the wrong version each of them reads the text with half of its heads and
+# says what it makes of that.
 #
 # ## What is sent
 #
