@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/07_order_and_padding.ipynb)
 #
-# Every story so far began at the top of an empty page. What happens to a storyteller that is told to begin in line 64?
-# In this lesson one model forgets its own language there, and another tells its story word for word. The difference is
-# how each of them was told the order of the words. You write the second way, the rotation of Llama, from its formula.
+# Every story so far began at position 0. What happens to a storyteller that is told to begin at position 64? In this
+# lesson one model loses its thread there, and another tells its story word for word. The difference is how each of them
+# was told the order of the words. You write the second way, the rotation of Llama, from its formula.
 # Then you put texts of different lengths into one batch, and let one text attend to another.
 #
 # **You need** lessons [02](02_masks_and_dropout.ipynb) and [06](06_multi_query.ipynb). **It takes** about 60 minutes.
@@ -59,19 +59,18 @@ from course_lib.stories import (
 device = course_device()
 
 
-def told_from(first):  # a story whose words stand at first, first + 1, ...
-    model = load_storyteller("weight split").to(device)
-    # (position, width): row `first` comes to position 0
+def told_from(first):  # by a model that reads its positions from row `first` on
+    model = load_storyteller("multi-query").to(device)
     model.position_table = nn.Parameter(model.position_table.roll(-first, dims=0))
-    return model.write("Long ago there was a", num_words=60)
+    return model.write("Once there was a", num_words=44)
 
 
 for first in (0, 16, 64):
     print(fill(f"from position {first}: {told_from(first)}", 80), end="\n\n")
 
 # %% [markdown]
-# Who is Hugo, and whose crow is it? Not one weight of attention was changed between these stories. Only the numbers by
-# which the words are told their positions come from further down a table that the model was trained with.
+# "What colour was the ball? It was Lucy." Not one weight of attention was changed between these stories. Only the
+# numbers by which the words are told their positions come from further down a table that the model was trained with.
 #
 # ## Attention does not know the order
 #
@@ -120,60 +119,66 @@ predict(guess, lambda: moved(layers[0]) > 1e-5)
 #
 # </details>
 #
-# Now put a second layer on top of the first, as in every real model. How much does the output for "it" move then?
+# Now put a second layer on top of the first, as in every real model. How far does the output for "it" move then?
 
 # %%
 two_layers = nn.Sequential(*layers)  # the second reads what the first returns
-print(f"one layer: {moved(layers[0]):.3f}; two layers: {moved(two_layers):.3f}")
+print(f"two layers: {moved(two_layers):.3f}")
 
 # %% [markdown]
 # It moves, although nobody told the model any position. In the first layer each word saw only itself and the words
 # before it, so that the rows after that layer depend on the order, and the second layer reads them. With more than one
 # layer, the causal mask carries some information about order by itself.
 #
-# Is that enough to tell a story? One storyteller was trained without any positions. For scale, here are the losses of
-# one that has them, and of one that sees only the last few words, each trained three times. **Predict** the loss of the
-# one without positions.
+# Is that enough to tell a story? One storyteller was trained without any positions, and is otherwise the one above.
+# Each of the two was trained three times, and the losses hardly differ. But a loss is a mean over all words. In some
+# stories somebody gives something to somebody else, and *who gave?* comes up again. With positions the model is surer
+# of the right one of the two than a coin, which would be 0.5. **Predict** how sure the one without positions is, in the
+# mean.
 
 # %%
 card = json.loads((TRAINED / "card.json").read_text("utf-8"))
 
 
-def losses(form):  # of three seeds
-    return [round(run["loss"], 2) for run in card[form]["seeds"]]
+def trainings(form, kind=None):  # the loss, or how sure of a kind, of three seeds
+    runs = card[form]["seeds"]
+    return [round(run["sure"][kind] if kind else run["loss"], 2) for run in runs]
 
 
-print("with positions:", losses("weight split"), " with a window:", losses("window"))
-guess = ...  # a number such as 1.0
-predict(guess, lambda: sum(losses("no positions")) / 3, within=0.05)
-
-# %%
-print("without positions:", losses("no positions"))
-without = load_storyteller("no positions").to(device)
-print(fill(without.write("Once there was a"), 80))
+forms = {"multi-query": "with positions:   ", "no positions": "without positions:"}
+for form, name in forms.items():
+    print(name, "loss", trainings(form))
+print("sure who gave, with positions:", trainings("multi-query", "order"))
+guess = ...  # a number from 0.5 to 1
+mean = sum(trainings("no positions", "order")) / 3
+predict(guess, lambda: mean, within=0.1)
+if guess is not ...:
+    print("without positions:", trainings("no positions", "order"))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is as good as the others. In stories of this length the order that the mask reveals is all that the model needs.
-# Haviv et al. found the same of much larger models ([Transformer Language Models without Positional Encodings Still
-# Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022): they came close to those that are told.
+# Two of the three trainings toss a coin, and the third has found a way. The mask reveals some order, and here it is not
+# enough to tell reliably who came first. Other facts hardly suffer, because finding a word needs no count. Haviv et al.
+# report that much larger models without positions come close to models that are given them ([Transformer Language
+# Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022).
 #
 # </details>
 #
-# So positions are no must for a causal model of two layers. Without a mask they are: in a model that sees the whole
-# text at once, a sentence and its shuffle give the same rows, however many layers there are. And nearly all large
-# models are told their positions, in one of two ways.
+# In a model that sees the whole text at once, without a mask, nothing reveals the order: a sentence and its shuffle
+# give the same rows, however many layers there are. Nearly all large models are told their positions, mostly in one of
+# two ways. (A third stands further down.)
 #
 # ## The first way: a vector for each position
 #
 # The first transformer (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017) and GPT-2
 # **add** a vector to each word's vector, which depends on the position alone. The first one computed these vectors from
-# sines and cosines; GPT-2 and our storytellers learn them, as a table with a row per position. This is the table that
-# `told_from` rolled. What does the model make of a story that begins a little later?
+# sines and cosines; GPT-2 learns them, as a table with a row per position. Our storytellers begin with sines and
+# cosines and go on learning. This is the table that `told_from` rolled. What does the model make of a story that begins
+# a little later?
 
 # %%
-model = load_storyteller("weight split").to(device)
+model = load_storyteller("multi-query").to(device)
 table = model.position_table.detach()
 
 
@@ -186,10 +191,10 @@ for first in (0, 1, 4, 16, 64):
     print(f"from position {first:2}: loss {loss_from(first):.2f}")
 
 # %% [markdown]
-# One step costs next to nothing, sixteen more than double the loss, and from position 64 on it is seven times as high.
-# In training, every story began at position 0, so the first rows of the table have only ever met the first words of a
-# story. But grammar is the same at the top and in the middle of a page: what counts is how far two words are apart. And
-# behind the table's last row this model can't be asked at all.
+# One step costs little, sixteen more than double the loss, and at position 64 it is more than seven times as high. In
+# training, every text began in row 0, so the first rows of the table have only ever met the first words of a story, and
+# few stories were long enough for the last rows. But grammar is the same at the top and in the middle of a page: what
+# counts is how far two words are apart. And behind the table's last row this model has no vector at all.
 #
 # ## The second way: rotate
 #
@@ -251,8 +256,8 @@ predict(guess, lambda: score(100, 97), within=0.02)
 # $$\text{angle}(p, i) = p \cdot \theta^{-2i / d}, \qquad i = 0, 1, \ldots, d/2 - 1$$
 #
 # radians, where $d$ is `head_dim` and $\theta$ is a constant, the **base**. Pair 0 always rotates by one radian per
-# token, and each later pair more slowly. The fast pairs tell neighbouring tokens apart, and the slow ones tell near
-# from far.
+# token, and each later pair more slowly. A fast pair changes much from one token to the next, a slow one only over long
+# distances.
 #
 # **Write it yourself:** return the cosine and the sine of all angles. A column of positions multiplied by a row of
 # speeds broadcasts to a table.
@@ -304,11 +309,11 @@ predict(guess, lambda: come_round, within=6)
 # Most of them do. The slowest pair covers less than a tenth of a turn. A pair that comes round can't tell a distance
 # from that distance plus one turn, but a score is the sum over all pairs, and the others can.
 #
-# Models for longer texts slow their rotations. Two reasons that are given: the slow pairs turn by angles that the model
-# never met in training (Peng et al., [YaRN: Efficient Context Window Extension of Large Language
+# Models for longer texts slow their rotations. The literature gives two reasons: the slow pairs turn by angles that the
+# model never met in training (Peng et al., [YaRN: Efficient Context Window Extension of Large Language
 # Models](https://arxiv.org/abs/2309.00071), 2023), and scores at such distances can become very large (Chen et al.,
-# [Extending Context Window of Large Language Models via Positional
-# Interpolation](https://arxiv.org/abs/2306.15595), 2023). Lesson 08 measures another.
+# [Extending Context Window of Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595),
+# 2023). Lesson 08 measures another.
 #
 # </details>
 #
@@ -442,16 +447,16 @@ print("the same story, word for word:", at_0 == at_64)
 # ## Proof
 #
 # Your class gets the matrices of the library's `LlamaAttention`, on sizes that all differ: 5 samples, 7 tokens, width
-# 24, 4 heads, 2 kv heads.
+# 24, 6 heads of 4 numbers, 2 kv heads, each for 3 heads. (A Llama is as wide on its way out as in.)
 
 # %%
 torch.manual_seed(3)
-reference = LlamaAttention(24, 4, num_kv_heads=2, rope_theta=50.0).to(device)
+reference = LlamaAttention(24, 6, num_kv_heads=2, rope_theta=50.0).to(device)
 samples = 2 * torch.randn(5, 7, 24).to(device)
 
 
 def proof(module_class):
-    module = module_class(24, 24, 4, 2, base=50.0).to(device)
+    module = module_class(24, 24, 6, 2, base=50.0).to(device)
     module.load_state_dict(reference.state_dict())
     torch.testing.assert_close(module(samples), reference(samples))
 
@@ -540,8 +545,9 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 # </details>
 #
 # But a model that was trained with one rotation computes other scores with another one. Read what the storyteller makes
-# of these two. A lost 2 in the exponent is the same as a base of 10 in place of 100. And running rotated halves on
-# matrices that were written for neighbours is the same as rotating neighbours:
+# of these two. A lost 2 in the exponent is the same as a base of 10 in place of 100. And rotating neighbours is the
+# same as putting the elements of a head into the order 0, 2, and so on, then 1, 3, and so on, and rotating halves. The
+# cell does that with the rows of the matrices:
 
 # %%
 lost_two = with_rotation(base=10.0).write("Once there was a")
@@ -577,9 +583,9 @@ for head in (0, 1, 7):
     print(f"head {head}:", "  ".join(f"{weight:.4f}" for weight in weights[head]))
 
 # %% [markdown]
-# The nearer a word, the more it gets, steeply in head 0 and hardly in head 7. Someone who *adds* the bias gets the rows
-# in reverse, and the most distant word wins. A test with one repeated word sees it: within a row, the attention weights
-# must grow towards the last word
+# The nearer a word, the more it gets, steeply in head 0 and hardly in head 7. If you *add* the bias instead, the
+# weights run the other way, and the most distant word wins. A test with one repeated word sees it: within a row, the
+# attention weights must grow towards the last word
 # ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
 #
 # ## A batch of different lengths
@@ -666,10 +672,10 @@ predict(guess, lambda: moved_rows.abs().max().item() > 1e-4)
 # <details><summary>After your guess</summary>
 #
 # They don't, because all words of a text are moved by the same number, and the scores depend on distances only. With
-# rotary positions a constant shift is harmless. In a model that *adds* a vector per position it is a mistake. When the
-# library transformers *generates* text, it counts from the first real word in both kinds of model, because then one
-# rule serves for both, and the rows of the table are spent on real words only. If you call its GPT-2 yourself, it
-# counts the columns unless you give it the positions.
+# rotary positions a constant shift is harmless, apart from rounding. In a model that *adds* a vector per position it is
+# a mistake. When the library transformers *generates* text, it counts from the first real word in both kinds of model,
+# because then one rule serves for both, and the rows of the table are spent on real words only. If you call its GPT-2
+# yourself, it counts the columns unless you give it the positions.
 #
 # </details>
 #
@@ -681,8 +687,8 @@ predict(guess, lambda: moved_rows.abs().max().item() > 1e-4)
 # A translator reads one sentence while it writes another. The queries come from the sentence that is written, and the
 # keys and values from the sentence that is read. This is **cross-attention**, and it was part of the first transformer.
 # The computation is the same, but two of the projections have another input. There is no causal mask, because the whole
-# other sentence is there already, and no rotation, because a distance between positions of two different sentences
-# means nothing.
+# other sentence is there already, and usually no rotation, because two different sentences have no common count from
+# which to take a distance.
 
 # %%
 written, read = x[:, 3:], x[:, :5]  # "work for it" attends to "Dream big and work for"
@@ -729,9 +735,10 @@ print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 #
 # ## What you have now
 #
-# A single layer of attention doesn't see in which order the words before came; two layers with a mask do, and our
-# storyteller needs no more. A model that learned a vector for each position loses its language where the position is
-# another, and one with your rotation doesn't, because its scores depend on distances. A padded batch gives each text
+# A single layer of attention doesn't see in which order the words before came; two layers with a mask see something of
+# it, and a storyteller without positions is left to guess who gave and who got. A model that learned a vector for each
+# position loses its thread far from where it learned, and one with your rotation doesn't, because its scores depend on
+# distances. A padded batch gives each text
 # what it would get alone, and queries may come from one sentence while keys and values come from another.
 #
 # **Practise:** [five exercises](exercises/07_exercises.ipynb), about 30 minutes.
