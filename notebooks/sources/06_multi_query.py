@@ -8,7 +8,7 @@
 # count what it saves. You also see what it costs, in three trained models of each kind. But your class has a flaw: as
 # soon as it writes two texts at once, it is slower than the class that shares nothing. You find out why, and repair it.
 #
-# **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 55 minutes.
+# **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 60 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -74,7 +74,7 @@ print(f"tokens whose memory is as large as the model: {weights // per_token}")
 # ## What a model has to remember
 #
 # A model that writes text produces one token at a time, which is added to the text before the next one is computed.
-# (You build this loop in lesson 08.) The query of the newest token is compared with the keys of *all* tokens so far,
+# The query of the newest token is compared with the keys of *all* tokens so far,
 # and its context is mixed from all their values. Computing these keys and values again for every new token would be a
 # waste, because a causal mask makes them independent of what comes later. So they are kept from step to step in a **KV
 # cache**. The queries are not: each of them is used only once, for its own token.
@@ -159,7 +159,7 @@ predict(guess, lambda: sample_met(many_queries, many_keys))
 # </details>
 #
 # **Write it yourself.** Compute the context of every head from queries that are split into heads and from keys and
-# values that are *not*. Nothing is hidden here, so you need no mask.
+# values that are *not*. You need no mask.
 
 # %%
 def multi_query(queries, keys, values):
@@ -296,9 +296,9 @@ torch.testing.assert_close(multi_head(samples), mine(samples))
 print("the outputs are equal")
 
 # %% [markdown]
-# Multi-query attention can therefore compute nothing that multi-head attention couldn't. It gives up freedom in order
-# to save memory, and you can see in the gradients what this means for training. Both modules compute the same output,
-# so that the same loss sends the same gradient back into both. Compare what their key matrices receive:
+# Multi-query attention can therefore compute nothing that multi-head attention couldn't. What does it give up? Both
+# modules compute the same output, so that the same loss sends the same gradient back into both. Compare what their key
+# matrices receive:
 
 # %%
 def gradient_of_keys(module):
@@ -508,7 +508,8 @@ predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000, within
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# With multi-head attention only a quarter of these tokens would fit, and so a quarter of the users. This is why many of the models released since 2023 share keys and values among heads.
+# With multi-head attention only a quarter of these tokens would fit, and so a quarter of the users. This is why many of
+# the models released since 2023 share keys and values among heads.
 #
 # </details>
 #

@@ -21,7 +21,7 @@ EXERCISE = FunctionExercise(
     decode_step,
     title="One new token and a cache",
     difficulty=3,
-    minutes=7,
+    minutes=6,
     prompt=(
         "One new token comes in, for each sample of a batch. `queries` is (batch, head, 1, head_dim); its `key` and "
         "`value` are (batch, kv head, 1, head_dim); the cache holds those of all tokens before it, `cached_keys` and "
