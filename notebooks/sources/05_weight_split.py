@@ -7,7 +7,7 @@
 # have it: project once for all heads, split, attend, merge, mix. It tells the same stories, and you compare it with
 # your wrapper and with PyTorch's module.
 #
-# **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** about 45 minutes.
+# **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** about 50 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
