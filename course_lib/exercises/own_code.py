@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
 import math
 from pathlib import Path
 from types import FunctionType
@@ -14,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.atomic_file import write_text
-from course_lib.tracing import source_of
+from course_lib.tracing import text_of
 
 from .catalogue import ALL
 from .exercise import Exercise
@@ -32,7 +30,7 @@ def keep(name: str, answer: Any) -> str | None:
 
     Outside of a workspace, or if it can't be written, nothing is stored.
     """
-    file, source = _file(name), _text_of(answer)
+    file, source = _file(name), text_of(answer) if isinstance(answer, (FunctionType, type)) else None
     if file is None or source is None:
         return None
     try:
@@ -68,16 +66,6 @@ def from_earlier(name: str) -> Any:
         return own
     print(f"{SIGNS[NOT_WRITTEN]} {name}: the course's version; in my_course, yours of lesson {exercise.lesson}.")
     return exercise.solution
-
-
-def _text_of(answer: Any) -> str | None:
-    """Return the source of a function or class, from a notebook's cell as well; None if there is none."""
-    if not isinstance(answer, (FunctionType, type)):
-        return None
-    found = source_of(answer.__code__ if isinstance(answer, FunctionType) else answer)
-    if found is None or isinstance(found.tree, ast.Lambda):
-        return None
-    return ast.get_source_segment("".join(linecache.getlines(found.file)), found.tree)
 
 
 def _own(exercise: Exercise) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-import textwrap
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from course_lib.tracing import text_of
 
 from .operators import mutations
 from .source import Source, run_source
@@ -40,13 +41,15 @@ def inject(code: type | Any | Path | str, mistake: str, *, at: int = 0) -> Injec
         at: Which of the lines on which it can be made, counted from 0.
 
     Raises:
-        ValueError: If no operator makes the mistake, or none finds a place for it in the code.
+        ValueError: If no operator makes the mistake, none finds a place for it, or the source can't be read.
         TypeError: If the code is neither a class, nor a function, nor a path.
     """
     if isinstance(code, (str, Path)):
         text, name = Path(code).read_text(encoding="utf-8"), Path(code).name
     elif inspect.isclass(code) or inspect.isfunction(code):
-        text, name = textwrap.dedent(inspect.getsource(code)), code.__name__
+        text, name = text_of(code), code.__name__
+        if text is None:
+            raise ValueError(f"the source of {name} can't be read: define it in a file or in a notebook's cell")
     else:
         raise TypeError(f"code must be a class, a function or the path of a file, got a {type(code).__name__}")
     found = list(mutations(text, mistake))

@@ -246,7 +246,7 @@ def _arranged(matrix: Tensor, shape: tuple[int, ...]) -> Iterator[Tensor]:
     It may get a column of zeros, for a bias.
     """
     axes = [axis for axis, size in enumerate(shape) if size != 1]
-    for each, columns in product((matrix, F.pad(matrix, (0, 1))), axes):
+    for each, columns in product((matrix, F.pad(matrix, (0, 1))), reversed(axes)):  # nn.Linear has them last
         others = [axis for axis in axes if axis != columns]
         if shape[columns] != each.shape[1] or math.prod(shape[axis] for axis in others) != each.shape[0]:
             continue

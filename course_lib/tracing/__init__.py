@@ -9,7 +9,7 @@ from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, WRITES, propagate
 from .randomness import draws, drops_out
 from .replay import Change, replay
-from .source import Source, end_of, read_source, source_of
+from .source import Source, end_of, read_source, source_of, text_of
 from .source_line import SourceLine, error_message, is_foreign, is_refused, last_line, set_in_script
 from .statement import Statement, call_at, enclosing_comprehension, line_at, statement_of
 from .tensors import Layout, layout_of, map_instances, shape_stride_offset, tensors_in
@@ -63,6 +63,7 @@ __all__ = [
     "statement_of",
     "storage_of",
     "tensors_in",
+    "text_of",
     "torch_private",
     "trace_run",
     "unfused",

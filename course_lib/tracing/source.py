@@ -8,10 +8,11 @@ import io
 import linecache
 import re
 import sys
+import textwrap
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import NamedTuple
 
 Position = tuple[int, int]  # line from 1, byte from 0, as ast counts them
@@ -103,6 +104,15 @@ def source_of(definition: CodeType | type | None) -> Source | None:
         and _first_line(node) <= code.co_firstlineno <= end_of(node)[0]
     ]
     return Source(max(around, key=_first_line), code.co_filename) if around else None
+
+
+def text_of(definition: FunctionType | type) -> str | None:
+    """Return the text of a function or class, from a notebook's cell as well; None if it is not available."""
+    found = source_of(definition.__code__ if isinstance(definition, FunctionType) else definition)
+    if found is None or isinstance(found.tree, ast.Lambda):
+        return None
+    lines = read_source(found.file).lines[_first_line(found.tree) - 1 : end_of(found.tree)[0]]
+    return textwrap.dedent("".join(lines)).rstrip("\n")
 
 
 def _code_of_a_method(cls: type) -> CodeType | None:

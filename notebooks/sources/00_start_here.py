@@ -48,12 +48,13 @@ storyteller = load_storyteller("weight split").to(device)
 beginning = "In a green valley lived a mouse named Maya. One"
 print(fill(storyteller.write(beginning), 80))
 size = sum(parameter.numel() for parameter in storyteller.parameters())
-print(f"({size} numbers, {len(storyteller.vocabulary)} words)")
+print(f"({size} numbers, {len(storyteller.vocabulary)} words and signs)")
 
 # %% [markdown]
-# Nobody typed that story in. The model has 133,824 numbers, it knows 343 words, and it writes one word after another.
-# Who is who, what belongs to whom, who "she" is: it has to get all of that from the words before. Now the same model
-# once more, with everything that its attention finds multiplied by 0.
+# Nobody typed this story in. The model has 133,824 numbers, it knows 343 words and punctuation marks, and it has read
+# twenty thousand stories that were put together like this one. It writes one word after another. Who is who, what
+# belongs to whom, who "she" is: it has to get all of that from the words before. Now the same model once more, but this
+# time we multiply everything its attention finds by 0.
 
 # %%
 silenced = load_storyteller("weight split").to(device)
@@ -66,8 +67,9 @@ print(fill(silenced.write(beginning, num_words=60), 80))
 # It still knows which word likes to follow which. What it can't do any more is look back. Each word is made from the
 # one before it and from its place in the text; what was said earlier doesn't count.
 #
-# So what does attention look at? We stop a story just before a word and ask one of the model's eight heads. (You'll
-# know in an hour what a head is.)
+# So what does attention look at? The model has two blocks with four heads each. (You'll know in an hour what a head
+# is.) We stop a story just before a word and ask the one of the eight that looks up facts; the others have other things
+# to look at.
 
 # %%
 told = (
@@ -79,7 +81,8 @@ told = (
 
 def where_it_looks(question):  # tokens, and the attention weights at the last one
     tokens, weights = storyteller.attention_weights(f"{told} {question}")
-    return tokens, weights[1, 2, -1]  # of (block, head, query, key)
+    block, head, last = 1, 2, -1  # weights is (block, head, query, key)
+    return tokens, weights[block, head, last]
 
 
 tokens, row = where_it_looks("What was the name of the bear? It was")
@@ -118,10 +121,10 @@ for question in (
     print(question, "...", tokens[row.argmax()])
 
 # %% [markdown]
-# It doesn't read *whose* name is wanted. It goes by the order of the questions: a name that is asked first is the
-# hero's, and one that is asked second the friend's. In the stories that it learned from this was always right, so it
-# never had to find out more. A model learns what it needs and not a bit more; you'll meet that again. Try questions of
-# your own, too. (The model knows only the words of its stories, and tells you if you use another one.)
+# It doesn't read *whose* name is wanted. It goes by the place of the question: the first question of all gets the
+# hero's name, and if another question came before, it's the friend's. In the stories that it learned from this was
+# always right, so it never needed a better rule. It learned what it needed and not a bit more; you'll meet that again.
+# Try questions of your own, too. (The model knows only the words of its stories, and tells you if you use another one.)
 #
 # ## One word, two meanings
 #
@@ -220,7 +223,7 @@ show_mice(blends[0][1], blends[1][1])
 
 # %% [markdown]
 # One word, two vectors, and they differ in the right direction. But look at the keyboard: its mouse has *less* of the
-# computer than the table's mouse, 0.46 instead of 0.60. "The", "is" and "to" stand in the way. They say nothing about
+# computer than the table's mouse, 0.46 instead of 0.60. "The", "is" and "to" dilute it. They say nothing about
 # mice, and in a mean each of them counts as much as the keyboard does.
 #
 # **Predict.** In "the cheese ate the mouse" the same words stand in another order. Does the blend give "mouse" the
@@ -247,7 +250,7 @@ predict(guess, lambda: torch.allclose(blend_with_mean(eaten, 0.5)[4], blends[0][
 # weights: numbers above 0 that sum to 1. And then the token takes from each token, itself included, as much as its
 # weight says.
 #
-# That's attention. In the papers it has more letters; the idea is these three steps, *compare, weigh, mix*.
+# That's attention. Papers write it with more symbols; the idea is these three steps, *compare, weigh, mix*.
 #
 # **Write it yourself.** `sharpness` is a number that all scores are multiplied by: the higher it is, the pickier the
 # token.
@@ -255,7 +258,7 @@ predict(guess, lambda: torch.allclose(blend_with_mean(eaten, 0.5)[4], blends[0][
 # %%
 def attend_by_likeness(embeddings, sharpness):
     # (token, width), a number -> (token, width)
-    raise NotImplementedError  # three lines: scores, weights, mix
+    raise NotImplementedError  # three lines
 
 
 attend_by_likeness = filled("attend_by_likeness", attend_by_likeness)
@@ -275,6 +278,8 @@ attend_by_likeness = filled("attend_by_likeness", attend_by_likeness)
 # `dim=-1`.
 #
 # </details>
+#
+# Attention itself is only the mix. As in the blend, half of what we show is the mouse's own vector:
 
 # %%
 mixes = [attend_by_likeness(each, 4) for each in (at_the_cheese, at_the_keyboard)]
@@ -290,7 +295,8 @@ draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 
 # %% [markdown]
 # To the right is animals and food, upwards is computers. At the keyboard the mouse now keeps its 0.60 of the computer,
-# and at the cheese it has gained: 0.64 of the animal. The little words pull much less than in the mean.
+# and at the cheese it has gained: 0.64 of the animal. The little words pull much less than in the mean. How much less
+# is our choice: try a sharpness of 1, and of 10, in place of the 4.
 #
 # **Predict.** Suppose that we replace the embedding of "keyboard" by other numbers and leave the other tokens as they
 # are. The sentence "the mouse is next to the keyboard" has seven tokens. How many of the seven rows of the mix change?
@@ -323,7 +329,7 @@ seven = ["the", "mouse", "is", "next", "to", "the", "keyboard"]
 heatmap(weight_table, seven)
 
 # %% [markdown]
-# **Read it.** From which token does "next" take most? Find its row, then the brightest cell in it.
+# **Read it.** From which token does "next" take most? Find its row, then the largest number in it.
 
 # %%
 guess = ...  # write a word in quotes in place of the dots
@@ -349,12 +355,12 @@ predict(guess, lambda: seven[weight_table[seven.index("next")].argmax()])
 #
 # The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
 # break anything: *Ctrl + Z* takes back what you typed, and *Restart Kernel and Run All Cells* in the menu *Kernel*
-# computes everything anew. A wrong guess is worth more than a right one, because it shows what you don't understand
+# recomputes everything. A wrong guess is worth more than a right one, because it shows what you don't understand
 # yet. Here is one more blank, about the heatmap above.
 
 # %%
 def row_sums(weights):  # (query, key) -> (query): what does each row add up to?
-    raise NotImplementedError  # one line, with weights.sum(dim=...)
+    raise NotImplementedError  # one line
 
 
 row_sums = filled("row_sums", row_sums)
@@ -392,8 +398,8 @@ row_sums = from_earlier("row_sums")
 # Three things are different here. *You write the code, and mistakes have names*: the check recognises the usual
 # mistakes by their results, and in [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for
 # attention code from elsewhere. *Pictures are drawn from your tensors*, so they change with your code. And *claims are
-# checked*: where a lesson rests on two ways being the same, it compares their numbers in a cell. Here is the first of
-# them, your function against PyTorch's own attention:
+# checked*: where a lesson rests on two ways being the same, it compares their numbers in a cell. Here is the first such
+# check, attention in three lines against PyTorch's own:
 
 # %%
 import torch.nn.functional as F
@@ -401,7 +407,7 @@ import torch.nn.functional as F
 batch = at_the_keyboard[None]  # (1, token, width)
 by_pytorch = F.scaled_dot_product_attention(batch, batch, batch, scale=4.0)
 torch.testing.assert_close(mixes[1], by_pytorch[0])
-print("your function and PyTorch's own attention are equal")
+print("three lines and PyTorch's own attention are equal")
 
 # %% [markdown]
 # The next cell prints the versions that you have. Yours may differ from the ones stored here, and that is fine. Apart
@@ -434,7 +440,7 @@ print("torch", torch.__version__, "on", device)
 # | [09 Shrink the cache further](09_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 45 |
 # | [10 See what heads learn](10_what_heads_learn.ipynb) | tiny models that you train, and what their heads do | 45 |
 # | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 45 |
-# | [12 Find what no error reports](12_debugging_attention.ipynb) | tests that find silent mistakes | 45 |
+# | [12 Find what no error reports](12_debugging_attention.ipynb) | tests that find silent mistakes | 55 |
 # | [13 Spread heads over many devices](13_many_devices.ipynb) | attention on two processes, and on many GPUs | 45 |
 # | [14 Write it yourself](14_capstone.ipynb) | a tiny language model, written from an empty cell | 45 |
 #

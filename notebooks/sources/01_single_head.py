@@ -69,8 +69,8 @@ show("scores of 'work'", scores_of_work, "key", words, digits=3)
 show("lengths", embeddings.norm(dim=-1), "token", words, digits=2)
 
 # %% [markdown]
-# **Weigh:** softmax makes attention weights of the scores. Take the exponential of each score, which makes it positive,
-# and divide by the sum of them all.
+# **Weigh:** softmax turns the scores into attention weights. Take the exponential of each score, which makes it
+# positive, and divide by the sum of them all.
 #
 # **Write it yourself**, this time without calling `softmax`.
 
@@ -156,16 +156,16 @@ predict(guess, lambda: int((has_most == itself).sum()))
 # <details><summary>After your guess</summary>
 #
 # Of three. "Dream", "big" and "for" score higher with "work" than with themselves, because "work" is the longest of the
-# six vectors. A dot product measures likeness only among vectors of the same length; otherwise long vectors have an
-# advantage.
+# six vectors. A dot product measures likeness only among vectors of the same length; of several that point roughly the
+# same way, the longest wins.
 #
 # </details>
 #
 # ## Three roles, three projections
 #
 # So far the same three numbers did three jobs: they were what a token looks for, what it is found by, and what it hands
-# over. Nothing in the mixing could be learned. And each pair of tokens had one score for both directions, although a
-# pronoun has to find its name while the name couldn't care less.
+# over. The mixing had nothing of its own to learn. And each pair of tokens had one score for both directions, although
+# a pronoun has to find its name while the name couldn't care less.
 #
 # Attention gives each token a vector of its own for each job:
 #
@@ -225,10 +225,19 @@ predict(guess, lambda: shifted[words.index("and")].item(), within=0.005)
 # <details><summary>After your guess</summary>
 #
 # As large as before: what counts is the distance between the scores. Adding 100 to the scores multiplies each
-# exponential by the same number, and the division cancels it. (That is why a real softmax may subtract the largest
-# score first, so that no exponential overflows. Exercise 3 of the sheet is about it.)
+# exponential by the same number, and the division cancels it.
 #
 # </details>
+#
+# That is mathematics. Now the function of the blank above, which is not PyTorch's:
+
+# %%
+show("weights of scores + 100", attention_weights(scores_of_work + 100), "key", words)
+
+# %% [markdown]
+# If yours is the textbook's formula, you see `nan`, *not a number*: a float32 has no room for the exponential of 101,
+# which becomes infinity, and infinity divided by infinity is nothing at all. A real softmax therefore subtracts the
+# largest score first, which changes no weight. Exercise 3 of the sheet lets you write it.
 
 # %%
 context_of_work = context_of_token(weights_of_work, values)
@@ -260,7 +269,7 @@ heatmap(weights, words)
 
 # %% [markdown]
 # Two products, a division and a softmax compute for all tokens what you did for one. Each row sums to 1. A column
-# collects what all tokens take from one of them, and need not: four tokens take more than half of their mix from "and".
+# needn't, because it adds up what all tokens take from one of them: four take more than half of their mix from "and".
 #
 # In the papers this is one line. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, and $d$ is the number of columns
 # of $Q$ and $K$. What the formula doesn't say is that softmax runs over the keys.
@@ -300,6 +309,7 @@ for width in (2, 8, 32, 128, 512):
 
 # %%
 guess = ...  # write a number with a decimal point in place of the dots
+generator = torch.Generator().manual_seed(1)
 wide_scores = random_scores(5000, 2048)
 predict(guess, lambda: wide_scores.std().item(), within=1)
 
@@ -310,14 +320,14 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 #
 # </details>
 #
-# Large scores make softmax choose all or nothing. Is that bad? For learning it is. The **gradient** of a query says how
-# a loss changes with it, and training follows the gradients. We take six random keys per query and a random sum of the
-# attention weights as the loss, and look at how long the gradients are. *Largest* is the largest of the six attention
-# weights, on average.
+# Large scores make softmax choose all or nothing. Is that bad? It can be, for learning. The **gradient** of a query
+# says how a loss changes with it, and training follows the gradients. We take six random keys per query and a random
+# sum of the attention weights as the loss, and look at how long the gradients are. *Largest* is the largest of the six
+# attention weights, on average; *stuck* is the share of queries whose gradient is shorter than 0.001.
 
 # %%
 generator = torch.Generator().manual_seed(0)
-print("width   scores        largest   gradient: mean   median   below 0.001")
+print("width   scores        largest   stuck")
 for width in (8, 64, 512):
     one_query = torch.randn(4000, 1, width, generator=generator, requires_grad=True)
     six_keys = torch.randn(4000, 6, width, generator=generator)
@@ -327,17 +337,18 @@ for width in (8, 64, 512):
         mix = (products / divisor).softmax(dim=-1)
         loss = (mix * factors).sum()
         (gradient,) = torch.autograd.grad(loss, one_query, retain_graph=True)
-        length = gradient.norm(dim=-1)  # (sample, 1)
-        below = (length < 0.001).float().mean()
-        print(f"{width:5}   {name:11}   {mix.amax(dim=-1).mean():7.2f}", end="")
-        print(f"   {length.mean():14.2f}   {length.median():6.4f}   {below:11.2f}")
+        stuck = (gradient.norm(dim=-1) < 0.001).float().mean()
+        print(f"{width:5}   {name:11}   {mix.amax(dim=-1).mean():7.2f}   {stuck:5.2f}")
 
 # %% [markdown]
-# With the division every width looks alike. Without it, a wide head takes nearly everything from a single token before
-# it has learned anything, and at a width of 512 more than half of the queries get next to no gradient. Some get a large
-# one, so that the *mean* is even larger than with the division. The paper that introduced the division suspected
-# "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017). In
-# this experiment a share of 0.15 of the queries gets them at a width of 64, and 0.53 at 512.
+# With the division every width looks alike. Without it, such a query takes nearly everything from a single key in a
+# wide head, and at a width of 512 more than half of these queries are stuck. The paper that introduced the division
+# suspected "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
+# 2017), and for queries and keys like these, with a spread of 1, it is right.
+#
+# Narrow heads get away without it. Storytellers with heads as narrow as ours were also [trained without the
+# division](https://attention-course.github.io/attention-course/storyteller.html#what-a-mistake-does), and their stories
+# are hardly worse.
 #
 # *When* you divide doesn't matter in exact arithmetic. In float16, which has no room for large numbers, it does:
 
@@ -354,9 +365,8 @@ print("softmax of the first:       ", (row @ row.T / 8).softmax(dim=-1).item())
 #
 # ## Into a module
 #
-# Your turn. A module has the three projections as parameters, and its `forward` takes a **batch**, several sentences at
-# once: `x` is (batch, token, width). Transpose only the last two axes of the keys, `keys.transpose(1, 2)`; `.T` would
-# reverse all three. The width whose square root you divide by is `queries.shape[-1]`.
+# A module has the three projections as parameters, and its `forward` takes a **batch**, several sentences at
+# once: `x` is (batch, token, width). Transpose only the last two axes of the keys; `.T` would reverse all three.
 #
 # **Write it yourself, from an empty class.** Call the projections `q_proj`, `k_proj` and `v_proj`, each an `nn.Linear`
 # without bias. The next lessons go on with your `MyHead`.
@@ -397,15 +407,16 @@ MyHead = filled("MyHead", MyHead)
 # %%
 my_head = MyHead(d_in, d_out).to(device)
 my_head.q_proj, my_head.k_proj, my_head.v_proj = q_proj, k_proj, v_proj
-print("my output:", tuple(my_head(x).shape), "= (batch, token, width)")
+print("output:", tuple(my_head(x).shape), "= (batch, token, width)")
 print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 
 # %% [markdown]
 # ## Your head reads the story
 #
 # Now for the real thing. The head of the picture at the top takes vectors of 64 numbers, and has queries, keys and
-# values of 16. Its weight matrices are 16 rows of larger ones, which hold four heads (lesson 05 takes them apart). Your
-# `MyHead` gets these rows, and then the vectors that the model makes of the story.
+# values of 16. Its matrices are 16 rows cut from larger ones, which hold four heads (lesson 05 takes them apart). Your
+# `MyHead` gets these rows, and then the vectors that the model makes of the story. We read its last row only, which may
+# see the whole text.
 
 # %%
 attention = storyteller.attentions[1]
@@ -429,13 +440,13 @@ for question in questions:
     print(question, "...", read_aloud(reader, f"{told} {question}"))
 
 # %% [markdown]
-# Sixteen numbers come out of your head for the last token. We let them be compared with the embedding of every word
-# that the model knows, and print the three that fit best. The first one answers the question, and your lines found it.
-# (A head's word isn't always the model's: three more heads, an MLP and the word itself are added to it. Try "Where did
-# they meet? By the", where the head alone isn't enough.)
+# Sixteen numbers come out of your head for the last token. The model's own output matrix (lesson 03) turns them into
+# 64, which we compare with the embedding of every word that the model knows, and print the three that fit best. The
+# first one answers the question. (A head's word isn't always the model's: three more heads, an MLP and the word itself
+# are added to it. Try "Where did they meet? By the", where the head alone isn't enough.)
 #
-# Drag it, too. Which word comes after "the red"? The picture is a plane through the 16 numbers, laid so that the scores
-# of the word that asks are exact.
+# Drag it, too. Which word comes after "the red"? The picture is a flat view of the 16 numbers, turned so that the
+# scores of the word that asks are exact.
 
 # %%
 short = "Zoe had a red kite. Zoe held the red"
@@ -447,7 +458,7 @@ drag_the_query(*rows_of_head, words=names, causal=True)
 # %% [markdown]
 # ## A mistake that no one sees
 #
-# It's easy to write `values` where `keys` should be. Both have the same shape, and no error is reported:
+# Here is a head with one wrong word. Its shapes are right, and no error is reported:
 
 # %%
 class ScoredWithValues(MyHead):
@@ -463,9 +474,9 @@ for question in questions:
     print(question, "...", read_aloud(wrong_reader, f"{told} {question}"))
 
 # %% [markdown]
-# The shape is right, each row of attention weights sums to 1, and the answers are wrong. There's a way to see it
-# without a story. A training step changes each parameter by means of its gradient, and `.backward()` computes the
-# gradients of all parameters that a loss depends on.
+# Each row of attention weights sums to 1, and the answers are wrong. There's a way to see it without a story. A
+# training step changes each parameter by means of its gradient, and `.backward()` computes the gradients of all
+# parameters that a loss depends on.
 #
 # **Predict.** One of the three projections of this head gets no gradient at all. Which one?
 
@@ -480,8 +491,8 @@ predict(guess, lambda: without[0])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The keys: nothing reads them, so nothing flows back to their projection. A parameter that should learn but gets no
-# gradient is always a reason to look twice.
+# The keys: the scores are made with the values, so nothing reads the keys, and nothing flows back to their projection.
+# A parameter that should learn but gets no gradient is always a reason to look twice.
 #
 # </details>
 #
@@ -524,7 +535,7 @@ Sneaky = ...  # a class like MyHead, with your mistake, in place of the dots
 sneak("MyHead", Sneaky, proof)
 
 # %% [markdown]
-# <details><summary>Two ways in</summary>
+# <details><summary>Ways in</summary>
 #
 # The proof tries one length and one scale of input. A head that divides by `7 ** 0.5` whatever its width passes, and so
 # does one that lets no score be larger than a thousand, or that reads only the first five tokens. Tests with sizes that
@@ -558,9 +569,8 @@ sneak("MyHead", Sneaky, proof)
 #
 # ## What you have now
 #
-# One attention head, from its first dot product to a module that reads a trained model's story. In lesson 00 every
-# token could look at every other, and so it can here. A model that writes must not look ahead, and the next lesson sees
-# to it.
+# One attention head, from its first dot product to a module that reads a trained model's story. Its tokens may look at
+# every other, also at those that come later. A model that writes must not look ahead, and the next lesson sees to it.
 #
 # **Practise:** [six exercises](exercises/01_exercises.ipynb), about thirty-five minutes.
 #

@@ -40,16 +40,16 @@ from course_lib.show import show
 from course_lib.stories import TRAINED, load_storyteller, with_attention
 
 measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))
-models = {"A": "right", "B": "no-causal-mask", "C": "mask-off-by-one"}
-for letter, name in models.items():
-    run = measured[name]["trained"][0]
+trained = list(measured.values())  # each with another mistake, one with none
+for letter, number in zip("ABC", (0, 6, 7), strict=True):
+    run = trained[number]["trained"][0]
     print(f"model {letter}, loss {run['training_loss']:.4f}:")
     print(fill(shorten(run["story"], 180) or "(nothing at all)", 80), end="\n\n")
 
 # %% [markdown]
-# B and C, with the splendid losses, can't tell a story to save their lives. One stammers, the other ends before it has
-# begun. By the end of this lesson you'll have written the line in which they differ, you'll have a test that sees the
-# difference at once, and you'll never again trust a loss that looks too good.
+# B and C, with the splendid losses, can't tell a story to save their lives. Here one stammers, and the other ends
+# before it has begun. By the end of this lesson you'll have written the line in which they differ, you'll have a test
+# that sees the difference at once, and you'll never again trust a loss that looks too good.
 #
 # ## The student who had the answers
 #
@@ -82,14 +82,13 @@ show("keep", keep, "query key", words)
 # so: `real`, `hidden`.
 #
 # The mask acts on the *scores*, before softmax: a hidden score becomes minus infinity, `-torch.inf`, whose exponential
-# is exactly 0. `~keep` is True where something is hidden.
+# is exactly 0.
 #
 # **Write it yourself.** Return the attention weights under a mask.
 
 # %%
 def masked_weights(scores, keep):  # (query, key), (query, key) bool -> (query, key)
-    # two lines; scores.masked_fill(a, number) puts number where a is True
-    raise NotImplementedError
+    raise NotImplementedError  # two lines; look up Tensor.masked_fill
 
 
 masked_weights = filled("masked_weights", masked_weights)
@@ -195,8 +194,8 @@ print("MyCausalHead tells the stored model's own story:", same)
 #
 # ## A test that doesn't trust the loss
 #
-# You can't read a story after every change to your code. So ask the same question of numbers: change the last token of
-# the input. If any output *before* it moves, somebody peeked.
+# You can't read a story after every change to your code. So let numbers answer: change the last token of the input. If
+# any output *before* it moves, somebody peeked. (Only dropout, which comes below, has to be off for this test.)
 #
 # **Write it yourself.** Given the outputs before and after the change, return how far the outputs of all tokens *but
 # the last* moved: the largest difference, without its sign.
@@ -268,27 +267,26 @@ for name, way in ways.items():
 # The test finds all five, while the row sums give away only two.
 #
 # - **Mask thrown away:** `masked_fill` returns a new tensor. Without an assignment, nothing is hidden.
-# - **Filled with zero:** softmax makes exp(0) = 1 of a score of 0 before it divides, so the future keeps a share.
+# - **Filled with zero:** a score of 0 becomes exp(0) = 1 before softmax divides, so the future keeps a share.
 # - **Mask after softmax:** too late. Each row was already divided by a sum that contains the future.
 # - **One token too far:** each token sees its successor, the very one that it should predict. That was model C
 #   at the top; B has no mask at all.
 # - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
 #
-# So far we looked at all outputs but the last. Now at the last one alone.
-#
-# **Predict.** How far is the last token's output of "mask thrown away" from that of the right way?
+# **Predict.** Compare "mask thrown away" with the right way, token by token. For how many of the six tokens is the
+# output wrong?
 
 # %%
-guess = ...  # write a number with a decimal point in place of the dots
+guess = ...  # write a number from 0 to 6 in place of the dots
 right, wrong = ways["right"](scores) @ values, thrown_away(scores) @ values
-moved = (wrong - right)[0, -1].abs().max().item()
-predict(guess, lambda: moved, within=0.001)
+off = (wrong - right)[0].abs().amax(dim=-1) > 1e-6  # (token)
+predict(guess, lambda: int(off.sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It's 0. The last token may attend to everything anyway. A test has to look at the tokens from which something is
-# hidden.
+# For five. The last token may attend to everything anyway, so its output is right. A test has to look at the tokens
+# from which something is hidden.
 #
 # </details>
 #
@@ -307,8 +305,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 #
 # They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
 # weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
-# before softmax does the same in one step. It still works where the future scores are so large that all kept weights
-# round to 0 and the repair would divide 0 by 0.
+# before softmax does the same in one step. Minus infinity still works where the future scores are so large that all
+# kept weights round to 0 and the repair would divide 0 by 0.
 #
 # </details>
 #
@@ -322,8 +320,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 # ## Padding, and a row that may look at nothing
 #
 # Sentences have different lengths, but all rows of a tensor have the same one. So short sentences are filled up with
-# dummy tokens, called **padding**, and these must be hidden as *keys* from every query. Our batch holds "Dream big and
-# work for it" and "for it Dream big" with two tokens of padding:
+# dummy tokens, called **padding**, and no real token may look at them. Our batch has two sentences: "Dream big and work
+# for it" and "for it Dream big", the second filled up with two padding tokens.
 
 # %%
 second = embeddings[[4, 5, 0, 1]]  # (token, width) = (4, 3)
@@ -388,9 +386,9 @@ predict(guess, lambda: difference.abs().max().item(), within=0.001)
 #
 # </details>
 #
-# A model that continues several sentences at once has its padding on the *left*, so that the newest token of each
-# stands in the last column. There the causal mask no longer hides the padding, and a new problem appears: it lets the
-# padding tokens attend to nothing but padding, and the padding mask forbids just that.
+# A model that continues several sentences at once usually has its padding on the *left*, so that the newest token of
+# each stands in the last column. There the causal mask no longer hides the padding, and a new problem appears: it lets
+# the padding tokens attend to nothing but padding, and the padding mask forbids just that.
 
 # %%
 left_batch = batch.clone()
@@ -402,28 +400,42 @@ show("keep of the second sentence", left_keep[1], "query key", left_words)
 
 # %% [markdown]
 # Two rows have no True in them. If every score of a row is minus infinity, softmax has nothing to share out, and the
-# row becomes `nan`. Nobody reads those two rows, so is there any harm? We take a loss of the real tokens only:
+# row becomes `nan`. No real token looks at those two rows, so is there any harm? In a model, the next block reads them
+# as values, and gives them an attention weight of exactly 0:
+
+# %%
+first_block = attend(left_batch, left_keep)[1]  # (token, width)
+left_scores, _ = project(left_batch)
+left_weights = left_scores.masked_fill(~left_keep, -torch.inf).softmax(dim=-1)[1]
+of_real = left_weights[2:]  # the rows of the four real tokens, (query, key)
+show("attention weights on the padding", of_real[:, :2], "query width", left_words[2:])
+show("what the real tokens get", of_real @ first_block, "query width", left_words[2:])
+
+# %% [markdown]
+# 0 times `nan` is `nan`. From the second block on, every real token of this sentence is lost. And if there is one block
+# only? Then the loss of the real tokens is finite:
 
 # %%
 def report(output):  # (batch, token, width)
     head.zero_grad()
     loss = output[left_real].square().sum()  # real tokens only
     loss.backward()
-    lengths = [projection.weight.grad.norm() for projection in head.children()]
-    gradients = " ".join(f"{length:8.4f}" for length in lengths)
+    norms = [projection.weight.grad.norm() for projection in head.children()]
+    gradients = " ".join(f"{norm:8.4f}" for norm in norms)
     print(f"loss {loss.item():.4f}, gradients of q, k, v: {gradients}")
 
 
 report(attend(left_batch, left_keep))
 
 # %% [markdown]
-# The loss is finite, the gradient of `v_proj` is not: it is a product with the attention weights, and `nan` times 0 is
-# still `nan`. One training step, and `v_proj` is `nan` for good.
+# But the gradient of `v_proj` is not, because it is a product with the attention weights. One training step, and
+# `v_proj` is `nan` for good. (The other two are spared, because `masked_fill` sends nothing back to a score that it
+# replaced.)
 #
-# Two cures come to mind: fill with the lowest *finite* number in place of minus infinity, or set the hidden
-# attention weights to 0 after softmax.
+# Two ideas: fill with the lowest *finite* number in place of minus infinity, or set the hidden attention weights to 0
+# after softmax.
 #
-# **Predict.** Which of the two is enough for finite gradients: the first, the second, both, or neither alone?
+# **Predict.** How many of the two are enough for finite gradients, each on its own?
 
 # %%
 def attend_safely(x, keep, fill, zeroed):
@@ -442,14 +454,13 @@ def has_nan(fill, zeroed):
 
 lowest = torch.finfo(scores.dtype).min
 enough = [not has_nan(lowest, False), not has_nan(-torch.inf, True)]
-names = {(True, False): "first", (False, True): "second", (True, True): "both"}
-guess = ...  # write "first", "second", "both" or "neither" in place of the dots
-predict(guess, lambda: names.get(tuple(enough), "neither"))
+guess = ...  # write 0, 1 or 2 in place of the dots
+predict(guess, lambda: sum(enough))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Either of them, each by itself. They differ in the rows that nobody reads: with a finite number alone, a padding token
+# Both, each by itself. They differ in the rows that nobody reads: with a finite number alone, a padding token
 # attends equally to every token, hidden or not. With zeros it attends to nothing. The course's library does both.
 #
 # </details>
@@ -468,7 +479,8 @@ predict(guess, lambda: names.get(tuple(enough), "neither"))
 # %%
 many = torch.full((1000,), 0.6)
 guess = ...  # write a number with a decimal point in place of the dots
-predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=0.01)
+dropped = nn.functional.dropout(many, p=0.25, training=True)
+predict(guess, lambda: dropped.max().item(), within=0.01)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -478,8 +490,9 @@ predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=
 #
 # </details>
 #
-# In a single draw a row no longer sums to 1, then. Dropout belongs to training only: `.eval()` switches off every
-# `nn.Dropout` of a module, and `.train()` switches it on. If you forget `.eval()`, a model's answers change from call
+# In a single draw a row need no longer sum to 1. Dropout belongs to training only: `.eval()` switches off every
+# `nn.Dropout` of a module, and `.train()` switches it on. (The function `nn.functional.dropout` knows nothing of that:
+# it drops unless you say `training=False`.) If you forget `.eval()`, a model's answers change from call
 # to call. Not every model is trained with it: PaLM, for example, was pretrained without (Chowdhery et al., [PaLM:
 # Scaling Language Modeling with Pathways](https://arxiv.org/abs/2204.02311), 2022).
 

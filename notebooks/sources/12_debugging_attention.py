@@ -3,13 +3,13 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/12_debugging_attention.ipynb)
 #
-# Wrong attention runs, gives the right shape, and even trains. You will write three probes that find mistakes without
-# knowing the right answer, and see what they say of five patients, most of which go wrong only when a model is *used*.
-# A picture then shows which probe sees which mistake. On the way you meet the course's doctor, which names a mistake
-# and points at its line. In the lesson you are shown each mistake; on the sheet you hunt for them yourself.
+# Somebody has sabotaged three storytellers. In each of them a single line of attention was changed; nothing crashes,
+# and every shape is right. Read what they tell below. You will write three probes that find mistakes without knowing
+# the right answer, see what they say of five patients, most of which go wrong only when a model is *used*, and then
+# hunt for the three lines. On the way you meet the course's doctor, which names a mistake and points at its line.
 #
 # **You need** lessons [06](06_multi_query.ipynb), [07](07_order_and_padding.ipynb) and [08](08_llama.ipynb).
-# **It takes** about 45 minutes.
+# **It takes** about 55 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -27,6 +27,8 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import math
+import random
 import textwrap
 
 import torch
@@ -36,18 +38,69 @@ from torch import nn
 from course_lib.device import course_device
 from course_lib.diagnosis import diagnose
 from course_lib.exercises import filled, from_earlier, predict
+from course_lib.mutations import inject
 from course_lib.pictures import dot_table
+from course_lib.stories import load_storyteller, with_attention
 
 device = course_device()
-rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
+
+
+class Attn(nn.Module):  # a colleague's multi-query attention, still right
+    def __init__(self, dim, _, n_head):
+        super().__init__()
+        self.n_head, self.dk = n_head, dim // n_head
+        self.wq = nn.Linear(dim, dim, bias=False)
+        self.wk = nn.Linear(dim, self.dk, bias=False)
+        self.wv = nn.Linear(dim, self.dk, bias=False)
+        self.wo = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q = self.wq(x).view(b, t, self.n_head, self.dk).transpose(1, 2)
+        k, v = self.wk(x).unsqueeze(1), self.wv(x).unsqueeze(1)
+        att = q @ k.transpose(-2, -1) / math.sqrt(self.dk)
+        future = torch.ones(t, t, device=x.device).triu(1).bool()
+        att = F.softmax(att.masked_fill(future, -math.inf), dim=-1)
+        y = (att @ v).transpose(1, 2).reshape(b, t, -1)
+        return self.wo(y)
+
+
+SUSPECTS = (
+    "double-softmax",
+    "heads-share-scores",
+    "mask-off-by-one",
+    "mask-after-softmax",
+    "merge-without-transpose",
+    "missing-scale",
+    "scores-from-values",
+    "softmax-wrong-axis",
+)
+
+
+def culprit(number):  # drawn from the suspects
+    return random.Random(number).choice(SUSPECTS)
+
+
+storyteller = load_storyteller("multi-query").to(device)
+numbers = {"A": 17, "B": 20, "C": 28}
+cases = {case: inject(Attn, culprit(number)) for case, number in numbers.items()}
+for case, planted in cases.items():
+    model = with_attention(storyteller, planted.code).to(device)
+    told = model.write("Once there was a", num_words=42)
+    print(textwrap.fill(f"{case}: {told}", 80), end="\n\n")
 
 # %% [markdown]
+# Two of them have lost their minds. B tells nearly a story, and that is worse: who would notice two Ruths?
+#
 # ## A healthy one
 #
 # Every patient of this lesson is the attention of lesson 08 with one step replaced. Here is its `forward`, with a
 # method for each step. The cache is a plain dict, which is empty at first.
 
 # %%
+rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
+
+
 class Outline(nn.Module):
     head_dim, group = 10, 4  # of eight query heads, four share each of two kv heads
 
@@ -537,47 +590,89 @@ print(f"{len(silent)} of {len(seen)} mistakes pass all three:")
 print(textwrap.fill(", ".join(silent), 80))
 
 # %% [markdown]
-# Compare to 1e-9 in float64: with a looser limit and untrained weights real mistakes pass (see "Your turn").
+# Compare to 1e-9 in float64: with a looser limit and untrained weights real mistakes pass (see "Your turn"). The loss
+# is no probe at all, as you read in lesson 02: models with a leak had the best ones.
 #
-# ## What the loss tells
+# ## The hunt
 #
-# A tiny model predicts the next of sixteen letters, which are drawn at random. There is nothing to learn: the best
-# possible loss is the logarithm of 16. We train it with the healthy attention, and with "mask one too high".
-
-# %% tags=["trained", "nbval-ignore-output"]
-def train(kind, seed=3, rate=1e-2):
-    torch.manual_seed(seed)
-    model = nn.Sequential(nn.Embedding(16, 32), kind(32), nn.Linear(32, 16)).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
-    for _ in range(200):
-        letters = torch.randint(16, (64, 13)).to(device)  # new ones in each step
-        logits = model(letters[:, :-1])
-        loss = F.cross_entropy(logits.flatten(0, 1), letters[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return loss.item()
-
-
-best = torch.tensor(16.0).log().item()
-print(f"healthy: {train(Attention):.2f}, best possible: {best:.2f}")
-
-# %% [markdown]
-# **Predict.** Where does the loss with that mask end, compared with the best possible one?
+# Back to the three storytellers. The next cell takes the attention of each one's first block, with the trained weights
+# and the beginning of a story as input, and fills a score sheet like the one above. The two columns on the left compare
+# with the right class.
 
 # %%
-guess = ...  # "above", "equal" (to the two digits printed) or "below"
-leaking = train(kinds["mask one too high"])
-equal = round(leaking, 2) == round(best, 2)
-predict(guess, lambda: "equal" if equal else "above" if leaking > best else "below")
+text = "Once there was a pig named Ella. One day a goose walked by."
+told = storyteller.attention_inputs(text)[0].double()  # (1, token, 64)
+
+
+def first_attention(kind):
+    module = with_attention(storyteller, kind).attentions[0]
+    return module.to(device, torch.float64)
+
+
+def score_sheet(kind):
+    module, right = first_attention(kind), first_attention(Attn)
+    last = told.shape[1] - 1
+    far = ((module(told) - right(told)).abs() > 1e-9).any(dim=-1)[0]  # (token)
+    leaks = [future_probe(module, told, token) for token in range(1, last + 1)]
+    rows = {"first row": far[0].item(), "last row": far[-1].item()}
+    dead = without_gradient(module, told, last)
+    return rows | {"future": any(leaks), "gradient": bool(dead)}
+
+
+sheets = {case: score_sheet(planted.code) for case, planted in cases.items()}
+dot_table(sheets, title="Three cases")
 
 # %% [markdown]
-# <details><summary>After your guess</summary>
+# **Predict.** Which of the eight `SUSPECTS` is in A? Ask each of them which dots it would leave.
+
+# %%
+guess = ...  # a name in quotes, such as "double-softmax"
+predict(guess, lambda: culprit(numbers["A"]))
+
+# %% [markdown]
+# **Predict.** And in B, whose last row is right?
+
+# %%
+guess = ...  # a name in quotes
+predict(guess, lambda: culprit(numbers["B"]))
+
+# %% [markdown]
+# C sees no future, every parameter gets a gradient, and only the first row is right. More than one suspect looks like
+# that. Which ones? **Write a probe** that tells them apart, and run it on `first_attention(cases["C"].code)`.
+
+# %%
+def my_probe(module):
+    raise NotImplementedError  # your lines
+
+
+# %% [markdown]
+# **Predict.** What is wrong in C?
+
+# %%
+guess = ...  # a name in quotes
+predict(guess, lambda: culprit(numbers["C"]))
+
+# %% [markdown]
+# <details><summary>After your guesses</summary>
 #
-# Far below, because each letter but the last sees the next one, and the model copies it. A leak makes the loss
-# *better*, and you notice only because you know the best possible loss here. Patient 5 can reach the same loss as the
-# healthy one, since it can compute the same functions; and patients 2 to 4 *are* the healthy one in training, where no
-# cache is used.
+# - In A no gradient reaches the keys, and one suspect alone leaves them out: the scores are made with the values.
+# - In B something leaks, and the last row, which may see everything, is right. Two suspects leave these dots: a mask
+#   that is one too high, and a mask after softmax. Change a token and look at which earlier outputs move. With the
+#   second all of them would; here it is only the one just before.
+# - Two suspects leave the dots of C: scores that are not divided, and heads that share the scores of head 0. So change
+#   the queries of the last head, and see whether anything moves:
+#
+#   ```python
+#   def my_probe(module):
+#       before = module(told)
+#       with torch.no_grad():
+#           module.wq.weight[-module.dk :] *= 2  # the rows of the last head
+#       return (module(told) - before).abs().max()
+#   ```
+#
+#   In C nothing moves, because nobody reads them.
+#
+# `cases["A"].text` shows the line, and other `numbers` make new cases.
 #
 # </details>
 #
@@ -630,8 +725,7 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 #
 # ## Your turn
 #
-# 1. Plant a mask that is one too *low*, `fill(s, 0)` in place of `fill(s, 2)`. Which columns get a dot, and what does
-#    `train` return?
+# 1. Plant a mask that is one too *low*, `fill(s, 0)` in place of `fill(s, 2)`. Which columns get a dot?
 # 2. Let `admit` no longer triple the weights, and make `x` five times smaller. Would a limit of a hundredth find "no
 #    scale" and "softmax twice"?
 # 3. Let `score` return `queries @ keys.transpose(2, 3) * self.head_dim**-0.5`. In float64 it is right. Run it and the
@@ -643,7 +737,7 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 # <details><summary>Answers</summary>
 #
 # 1. All but *gradient* and *order*. Each token misses itself, and the first one sees nothing at all, so its softmax is
-#    nan; `train` returns nan. A loss reveals this mistake in the first step, and only because it is nan.
+#    nan. A loss would reveal this mistake in the first step, and only because it is nan.
 # 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter. The
 #    [three rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases)
 #    of a published example hide mistakes in the same way. Their outputs without the causal mask are off by `0.0396`,

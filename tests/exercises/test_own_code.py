@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib.exercises import ALL, filled, from_earlier
-from course_lib.exercises.own_code import _text_of
+from course_lib.tracing import text_of
 
 SOLUTION = ALL["scaled_scores"].solution
 CELL = """\
@@ -66,8 +66,8 @@ def test_outside_of_a_workspace_nothing_is_written(monkeypatch, capsys):
 
 def test_the__text_of_a_class_in_a_cell():
     cell = "class A:\n    pass\n\nclass B(A):\n    def forward(self, x):\n        return x\n"
-    assert _text_of(run(cell, "B")) == cell.split("\n\n")[1].rstrip()
-    assert _text_of(run(cell, "A")) is None and _text_of(3) is None
+    assert text_of(run(cell, "B")) == cell.split("\n\n")[1].rstrip()
+    assert text_of(run(cell, "A")) is None
 
 
 def test_a_name_that_no_lesson_asks_for():

@@ -90,3 +90,10 @@ def test_an_edit_replaces_text():
         edited("x", "z => y")
     with pytest.raises(ValueError, match="without an arrow"):
         edited("x", "x -> y")
+
+
+def test_a_class_without_source_is_refused():
+    scope = {}
+    exec("class Typed:\n    def forward(self, scores):\n        return scores.softmax(dim=-1)", scope)
+    with pytest.raises(ValueError, match="the source of Typed can't be read: define it in a file or in a notebook's"):
+        inject(scope["Typed"], "no-softmax")
