@@ -6,7 +6,7 @@
 # A model that writes has to remember something of every word so far, and this memory can grow larger than the model
 # itself. The remedy is drastic: let all heads share one set of keys and values. You write it, let it tell a story, and
 # count what it saves. You also see what it costs, in three trained models of each kind. But your class has a flaw: as
-# soon as it writes two texts at once, it is slower than the class that shares nothing. You find out why, and repair it.
+# soon as it writes two texts at once, it can be slower than a class that shares nothing. You find out why, and repair it.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 60 minutes.
 
@@ -74,10 +74,10 @@ print(f"tokens whose memory is as large as the model: {weights // per_token}")
 # ## What a model has to remember
 #
 # A model that writes text produces one token at a time, which is added to the text before the next one is computed.
-# The query of the newest token is compared with the keys of *all* tokens so far,
-# and its context is mixed from all their values. Computing these keys and values again for every new token would be a
-# waste, because a causal mask makes them independent of what comes later. So they are kept from step to step in a **KV
-# cache**. The queries are not: each of them is used only once, for its own token.
+# The query of the newest token is compared with the keys of *all* tokens so far, and its context is mixed from all their
+# values. Computing these keys and values again for every new token would be a waste, because a causal mask makes them
+# independent of what comes later. So they are kept from step to step in a **KV cache**. The queries are not: each of
+# them is used only once, for its own token.
 #
 # In multi-head attention every head has keys and values of its own. **Predict.** How many numbers does one token add to
 # the cache in each layer, with four heads of width 2?
