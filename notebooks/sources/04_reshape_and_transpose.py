@@ -432,10 +432,10 @@ layout_steps(mine, words=words)
 #
 # ## What a wrong view does to a story
 #
-# No error, the right shape: does it matter? Storytellers were trained on the same stories for a thousand steps, under three
-# seeds, with two kv heads (lesson 06). Three split their heads with a view and a transpose, three with the straight
-# view. Then each wrote 40 stories. (The losses are training losses. Lesson 06 prints those of stories held out, after
-# four thousand steps.)
+# No error, the right shape: does it matter? Storytellers were trained on the same stories for a thousand steps, under
+# three seeds, with two kv heads (lesson 06). Three split their heads with a view and a transpose, three with the
+# straight view. Then each wrote 40 stories. (The losses are training losses. Lesson 06 prints those of stories held
+# out, after four thousand steps.)
 
 # %%
 measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))

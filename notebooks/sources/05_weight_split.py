@@ -445,7 +445,8 @@ predict(guess, lambda: min(changes, key=changes.get))
 
 # %%
 given = storyteller.attention_inputs(story)
-for block, (trained, block_input) in enumerate(zip(storyteller.attentions, given)):
+blocks = zip(storyteller.attentions, given, strict=True)
+for block, (trained, block_input) in enumerate(blocks):
     right = attend(trained, block_input)
     print(f"block {block}:", end="")
     for name, mistake in mistakes.items():

@@ -6,7 +6,8 @@
 # A model that writes has to remember something of every word so far, and this memory can grow larger than the model
 # itself. The remedy is drastic: let all heads share one set of keys and values. You write it, let it tell a story, and
 # count what it saves. You also see what it costs, in three trained models of each kind. But your class has a flaw: as
-# soon as it writes two texts at once, it can be slower than a class that shares nothing. You find out why, and repair it.
+# soon as it writes two texts at once, it can be slower than a class that shares nothing. You find out why, and repair
+# it.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 60 minutes.
 
@@ -27,6 +28,7 @@ if importlib.util.find_spec("course_lib") is None:
 
 # %%
 import json
+from functools import partial
 from textwrap import fill
 
 import torch
@@ -73,8 +75,8 @@ print(f"tokens whose memory is as large as the model: {weights // per_token}")
 #
 # ## What a model has to remember
 #
-# A model that writes text produces one token at a time, which is added to the text before the next one is computed.
-# The query of the newest token is compared with the keys of *all* tokens so far, and its context is mixed from all their
+# A model that writes text produces one token at a time, which is added to the text before the next one is computed. The
+# query of the newest token is compared with the keys of *all* tokens so far, and its context is mixed from all their
 # values. Computing these keys and values again for every new token would be a waste, because a causal mask makes them
 # independent of what comes later. So they are kept from step to step in a **KV cache**. The queries are not: each of
 # them is used only once, for its own token.
@@ -618,9 +620,9 @@ for num_samples in (1, 2, 8):
     q, k, v = new_token(num_samples)
     own_k, own_v = k.repeat(1, 32, 1, 1), v.repeat(1, 32, 1, 1)  # 32 times the memory
     cases = [
-        Case("multi-head", lambda: one_step(q, own_k, own_v)),
-        Case("broadcast", lambda: one_step(q, k, v)),
-        Case("yours", lambda: yours(q, k, v)),
+        Case("multi-head", partial(one_step, q, own_k, own_v)),
+        Case("broadcast", partial(one_step, q, k, v)),
+        Case("yours", partial(yours, q, k, v)),
     ]
     with torch.no_grad():
         rows = compare_times(cases, rounds=7)
