@@ -8,9 +8,9 @@ from typing import NamedTuple, overload
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from course_lib.attention import check_positive
+from course_lib.attention import KVCache, check_positive
 
 from .kept import facts_kept_by
 from .language import CHOICES, KINDS, PRONOUNS, stories
@@ -141,5 +141,10 @@ def tokens_per_second(model: Storyteller, *, num_tokens: int = 100, rounds: int 
     return Speed(
         speed(True) if caches else float("nan"),
         speed(False),
-        sum(cache.nbytes for cache in caches) / model.max_len if caches else 0.0,
+        sum(map(_nbytes, caches)) / model.max_len if caches else 0.0,
     )
+
+
+def _nbytes(cache: KVCache | nn.Module) -> int:
+    """Bytes of a cache's memory: of the course's, or of a learner's, which is a module with buffers."""
+    return sum(one.nbytes for one in cache.buffers()) if isinstance(cache, nn.Module) else cache.nbytes

@@ -3,10 +3,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/08_llama.ipynb)
 #
-# You will write the attention of Llama from two pieces that you already have: shared heads and rotary positions. You
-# will show that it computes what the library `transformers` computes, and write the cache that spares it computing the
-# same keys and values again for each new word. At the end a tiny model made of your own code, trained in this notebook,
-# writes a few sentences.
+# Two texts by one storyteller. Both come from the same file of weights, and on stories that it had never read its loss
+# is the same to the last printed digit. Read them.
 #
 # **You need** lessons [06](06_multi_query.ipynb) and [07](07_order_and_padding.ipynb). **It takes** about 45 minutes.
 
@@ -26,46 +24,65 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
-from time import perf_counter
+import json
+from functools import partial
+from tempfile import TemporaryDirectory
+from textwrap import fill, shorten
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.attention import padding_keep
+from course_lib.checkpoint import load_checkpoint
 from course_lib.device import course_device
-from course_lib.exercises import filled, from_earlier, predict
+from course_lib.exercises import filled, from_earlier, predict, sneak
 from course_lib.pictures import heatmap
+from course_lib.pictures.live import decode
+from course_lib.recorder import record
+from course_lib.stories import (
+    TRAINED,
+    facts_kept,
+    load_storyteller,
+    tokens_per_second,
+    with_attention,
+)
+from course_lib.timing import Case, compare_times
 
-device = course_device()
-# products as small as ours are slower when several threads share them
-torch.set_num_threads(1)
-rotary_table = from_earlier("rotary_table")
-rotate = from_earlier("rotate")
-real_positions = from_earlier("real_positions")
+measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))
+names = {"A": "right, with rotary positions", "B": "positions-restart-in-cache"}
+for letter, name in names.items():
+    run = [*measured[name]["trained"], *measured[name]["put_in"]][0]
+    print(f"{letter}, loss {run['loss']:.4f}:")
+    print(fill(shorten(run["story"], 300), 80), end="\n\n")
 
 # %% [markdown]
+# B isn't a worse model. It is A with a broken *cache*, the memory in which a writing model keeps the keys and values of
+# the words so far. The loss was measured on whole texts, which need no cache, and so it has nothing to say about it.
+#
+# In this lesson you write Llama's attention, prove it, and let it tell a story from a cache of your own. You measure
+# what the cache buys. Then you break it in three ways, one of which you won't find by reading.
+#
 # ## What is different in Llama
 #
 # Llama (Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023)
 # has the attention of lesson 05, also without biases. Two things changed, not all at once:
 #
-# - Queries and keys are rotated by their positions, as in lesson 07, in all Llama models.
-# - Groups of query heads share a head of keys and values, as in lesson 06 (Ainslie et al., [GQA: Training Generalized
-#   Multi-Query Transformer Models from Multi-Head Checkpoints](https://arxiv.org/abs/2305.13245), 2023). The models of
-#   the first paper share nothing yet; the large Llama 2 models and all Llama 3 models do.
+# - Queries and keys are rotated by their positions, as in lesson 07, in all models up to Llama 3.
+# - Groups of query heads share a head of keys and values, as in lesson 06. The models of the first paper share nothing
+#   yet; the large Llama 2 models and all Llama 3 models do.
 #
 # The base of the rotation is 10000 in Llama 2 and 500000 in Llama 3 (Grattafiori et al., [The Llama 3 Herd of
 # Models](https://arxiv.org/abs/2407.21783), 2024, table 3). The slowest pair of a head of 128 elements needs this many
 # tokens for a full turn:
 
 # %%
-bases = {"Llama 2": 10000.0, "Llama 3": 500000.0}
+device = course_device()
+torch.set_num_threads(1)  # products as small as ours are slower on several
 exponent = 2 * 63 / 128  # of pair 63, the last
 print(f"Llama 2: {2 * torch.pi * 10000.0**exponent:,.0f} tokens")
 
 # %% [markdown]
-# **Predict** how many times as many tokens it needs in Llama 3.
+# **Predict.** How many times as many tokens does it need in Llama 3?
 
 # %%
 guess = ...  # a number with decimals, such as 2.0
@@ -79,15 +96,14 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=4)
 #
 # </details>
 #
-# The larger base is not there to keep pairs from coming round: Llama 2's slowest pair doesn't do it either, and most
-# pairs do it in both models (lesson 07). What it changes is how fast a score fades with the distance. Take a query and
-# a key that point the same way in each pair, so that their score is 1 at distance 0, and put the key far away:
+# What is it good for? Take a query and a key that point the same way in each pair, so that their score is 1 at distance
+# 0, and move the key away:
 
 # %%
-speeds = [base ** (-torch.arange(64) / 64) for base in bases.values()]
-for distance in (10, 100, 1000):
-    scores = [(distance * speed).cos().mean() for speed in speeds]
-    print(f"distance {distance:4}: Llama 2 {scores[0]:.2f}, Llama 3 {scores[1]:.2f}")
+for name, base in (("Llama 2", 10000.0), ("Llama 3", 500000.0)):
+    speeds = base ** (-torch.arange(64) / 64)  # of the pairs, in radians per token
+    near, far = ((distance * speeds).cos().mean() for distance in (10, 1000))
+    print(f"{name}: score {near:.2f} at distance 10, {far:.2f} at distance 1000")
 
 # %% [markdown]
 # Slower pairs keep more of the score at a distance of 1000, which is the reason that Xiong et al. ([Effective
@@ -96,14 +112,22 @@ for distance in (10, 100, 1000):
 #
 # ## Write it
 #
-# **Write it yourself.** The stub holds everything that you have written before. (`register_buffer` keeps a tensor that
-# `.to(device)` moves with the module and no training changes; `max_len` is the number of positions in the table.) Three
-# things are missing. Rotate the queries and keys, before anything else. If there is a cache, hand it the new keys and
-# values and take those of all tokens so far. And fold the queries: in lesson 06 the query heads that share a kv head
-# became rows of one head, so that no key is copied. Here there are several kv heads. For each of them, put the queries
-# of its heads below one another, which makes (heads per kv head) times (tokens) rows.
+# **Write it yourself.** The constructor is there. It builds the table of rotations, for `max_len` positions and from
+# the base that it is given. (`register_buffer` keeps a tensor that `.to(device)` moves with the module and no training
+# changes.) The whole of `forward` is yours. You have written each of its steps before, but two of them meet for the
+# first time:
+#
+# - **The cache.** `cache(keys, values)` stores the new ones and returns those of *all* tokens so far; `cache.length` is
+#   the number of tokens in it, and there the new positions begin. Rotate first: a key's position never changes, so it
+#   goes into the cache rotated, once and for all.
+# - **The fold.** In lesson 06 the queries of all heads became rows of one table, so that no key was copied. Here there
+#   are several kv heads, and consecutive query heads share one. So put the queries of each group below one another,
+#   multiply, and split the scores into heads again before you mask them. The last query sees all keys.
 
 # %%
+rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
+
+
 class MyLlamaAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
         super().__init__()
@@ -116,33 +140,12 @@ class MyLlamaAttention(nn.Module):
         self.register_buffer("cos", cos.float(), persistent=False)
         self.register_buffer("sin", sin.float(), persistent=False)
 
-    def forward(self, x, positions=None, keep=None, cache=None):
-        # (batch, token, d_in) -> (batch, token, d_out)
-        per_head = (*x.shape[:2], -1, self.head_dim)
-        # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d): g kv heads
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
-        if positions is None:
-            start = 0 if cache is None else cache.length
-            positions = torch.arange(start, start + x.shape[1], device=x.device)
-        cos, sin = self.cos[positions], self.sin[positions]  # (token, pair)
-        # your lines: rotate; keys, values = cache(keys, values) if there is one;
-        # folded = the queries as (b, g, h / g * q, d)
+    def forward(self, x, cache=None):  # (batch, token, d_in) -> (batch, token, d_out)
+        # queries (b, h, t, d), keys and values (b, g, t, d): g kv heads
+        # rotate(queries, cos, sin), with the rows of the table for the new positions
+        # the cache, if there is one
+        # fold: (b, h, q, d) -> (b, g, h / g * q, d); scores -> (b, h, q, k); mask
         raise NotImplementedError
-        # (b, g, h / g * q, d) @ (b, g, d, k) -> (b, g, h / g * q, k)
-        scores = (folded * self.head_dim**-0.5) @ keys.transpose(2, 3)
-        scores = scores.view(*queries.shape[:3], -1)  # -> (b, h, q, k)
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-        # the last query sees all keys
-        seen = seen.tril(scores.shape[-1] - scores.shape[-2])
-        hidden = ~(seen if keep is None else seen & keep)
-        # not -inf: a row of padding, which sees nothing, must not become nan
-        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
-        context = weights.view(*folded.shape[:3], -1) @ values  # (b, g, h / g * q, d)
-        # -> (b, h, q, d) -> (b, q, h, d) -> (b, q, h * d)
-        return self.out_proj(context.view(queries.shape).transpose(1, 2).flatten(2))
 
 
 MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
@@ -163,16 +166,14 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         self.register_buffer("cos", cos.float(), persistent=False)
 #         self.register_buffer("sin", sin.float(), persistent=False)
 #
-#     def forward(self, x, positions=None, keep=None, cache=None):
-#         # (batch, token, d_in) -> (batch, token, d_out)
+#     def forward(self, x, cache=None):  # (batch, token, d_in) -> (batch, token, d_out)
 #         per_head = (*x.shape[:2], -1, self.head_dim)
 #         # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
 #         queries = self.q_proj(x).view(per_head).transpose(1, 2)
 #         keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d): g kv heads
 #         values = self.v_proj(x).view(per_head).transpose(1, 2)
-#         if positions is None:
-#             start = 0 if cache is None else cache.length
-#             positions = torch.arange(start, start + x.shape[1], device=x.device)
+#         start = 0 if cache is None else cache.length
+#         positions = torch.arange(start, start + x.shape[1], device=x.device)
 #         cos, sin = self.cos[positions], self.sin[positions]  # (token, pair)
 #         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
 #         if cache is not None:
@@ -185,10 +186,7 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
 #         # the last query sees all keys
 #         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
-#         hidden = ~(seen if keep is None else seen & keep)
-#         # not -inf: a row of padding, which sees nothing, must not become nan
-#         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-#         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
+#         weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
 #         context = weights.view(*folded.shape[:3], -1) @ values  # (b, g, h / g * q, d)
 #         # -> (b, h, q, d) -> (b, q, h, d) -> (b, q, h * d)
 #         return self.out_proj(context.view(queries.shape).transpose(1, 2).flatten(2))
@@ -196,129 +194,135 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #
 # </details>
 #
-# The keys go into the cache rotated, because a key's position never changes, so it has to be rotated only once. And the
-# queries are folded, where much published code repeats each kv head for its query heads with
-# `repeat_interleave`. The numbers are the same, but in each step all cached tokens would be copied again, and the time
-# that the small cache saves would be lost (lesson 06).
-#
 # ## Proof: it is the one in transformers
 #
-# `transformers` is the library in which many open models are run. We build its class with random parameters, so nothing
-# is downloaded, and copy them into yours.
+# `transformers` is the library in which many open models are run. Nothing has to be downloaded to compare with it: it
+# builds a small Llama with random parameters, and with the settings that matter as in the large ones. Three query heads
+# share each kv head, the base is Llama 3's, and the table that turns words into vectors also scores the
+# next word (the two are *tied*, as in many small models).
 
 # %%
 try:
-    from transformers.models.llama import modeling_llama as llama
+    import transformers
 except ImportError:
-    print("The comparison is left out, because transformers is not installed:")
-    print("pip install transformers brings it.")
-    llama = None
+    print("transformers is not installed, so the comparison is left out.")
+    transformers = None
 
 
-# %%
-def both(width, num_heads, num_kv_heads, base):  # their module, yours, and their table
-    sizes = {"hidden_size": width, "num_attention_heads": num_heads}
-    rotation = {"rope_type": "default", "rope_theta": base}
-    # "eager" selects the explicit form
-    config = llama.LlamaConfig(
-        **sizes,
-        num_key_value_heads=num_kv_heads,
-        rope_parameters=rotation,
-        attn_implementation="eager",
+def small_llama():
+    config = transformers.LlamaConfig(
+        **{"hidden_size": 768, "num_attention_heads": 6, "num_key_value_heads": 2},
+        **{"vocab_size": 97, "intermediate_size": 200, "num_hidden_layers": 2},
+        rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
+        tie_word_embeddings=True,
     )
-    torch.manual_seed(num_kv_heads)
-    theirs = llama.LlamaAttention(config, layer_idx=0).to(device, torch.float64)
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config)
     with torch.no_grad():  # so that attention is not flat
-        theirs.q_proj.weight *= 3
-        theirs.k_proj.weight *= 3
-    mine = MyLlamaAttention(width, width, num_heads, num_kv_heads, base, 8192)
-    state = theirs.state_dict()
-    state["out_proj.weight"] = state.pop("o_proj.weight")
-    mine.to(device, torch.float64).load_state_dict(state)
-    return theirs, mine, llama.LlamaRotaryEmbedding(config).to(device)
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight *= 9
+    return model
 
 # %% [markdown]
-# Both get the same two samples. Theirs also wants its cosines and sines and a mask, which it adds to the scores:
+# `load_checkpoint` opens what a model has stored, puts your class into each layer, and copies the matrices and nothing
+# else: the cosines and sines are your own. `compare` gives each layer of both models the same input, 530 tokens of two
+# texts, first all at once, and then in pieces, with a cache of theirs.
 
 # %%
-generator = torch.Generator().manual_seed(0)
+def called_with_settings(module_class):
+    return lambda width, num_heads, *, num_kv_heads, head_dim, rope_theta: module_class(
+        width, num_heads * head_dim, num_heads, num_kv_heads, rope_theta, 8192
+    )
 
 
-@torch.no_grad()
-def difference(theirs, mine, table, num_tokens=5):
-    x = torch.randn(2, num_tokens, mine.q_proj.in_features, generator=generator)
-    x = x.to(device, torch.float64)
-    angles = table(x, torch.arange(num_tokens, device=device)[None])
-    hidden = torch.full((num_tokens, num_tokens), -torch.inf, dtype=x.dtype).triu(1)
-    return (mine(x) - theirs(x, angles, hidden.to(device))[0]).abs().max().item()
+def proof(module_class):
+    with TemporaryDirectory() as folder:
+        small_llama().save_pretrained(folder)
+        attention = called_with_settings(module_class)
+        checkpoint = load_checkpoint(folder, attention=attention)
+    ids = torch.randint(97, (2, 530), generator=torch.Generator().manual_seed(1))
+    found = checkpoint.compare(ids)
+    assert found.first is None, found  # the first layer that differs
+    return found.with_cache
 
 
-# %%
-for num_kv_heads in (1, 2, 4) if llama else ():
-    off = difference(*both(24, 4, num_kv_heads, 10000.0))
-    print(f"{num_kv_heads} kv heads: like transformers {off < 1e-5}")
-
-# %% [markdown]
-# So far that is five tokens, heads of six numbers and only one base. Now the settings of Llama 3 8B: heads of 128
-# numbers, four query heads to a kv head, base 500000, room for 8192 positions, and a text of 520 tokens. (We take a
-# quarter of its heads, so that it runs in seconds.) The second line is the same module with Llama 2's base in its
-# table:
-
-# %%
-if llama:
-    theirs, mine, table = both(1024, 8, 2, 500000.0)
-    off = difference(theirs, mine, table, 520)
-    print(f"Llama 3's settings: like transformers {off < 1e-4}")
-    cos, sin = rotary_table(8192, 128, 10000.0)
-    mine.cos.copy_(cos)
-    mine.sin.copy_(sin)
-    print(f"with base 10000: off by {difference(theirs, mine, table, 520):.1f}")
-
-# %% [markdown]
-# The proof sees the base. What is left below 1e-4 is rounding: `transformers` computes its angles in float32 and you
-# compute them in float64. With their angles in your table the two should agree to the last digits:
-
-# %%
-if llama:
-    angles = table(torch.empty(1, device=device).double(), torch.arange(520)[None])
-    # they repeat the 64 pairs for both halves
-    mine.cos[:520], mine.sin[:520] = (one[0, :, :64].to(device) for one in angles)
-    print("below 1e-12:", difference(theirs, mine, table, 520) < 1e-12)
+if transformers:
+    transformers.utils.logging.disable_progress_bar()
+    print("like transformers, with a cache and without:", proof(MyLlamaAttention))
 
 # %% [markdown]
 # So you have written the attention of Llama 2 and Llama 3. (Llama 3.1 and its successors also slow the slowest pairs
-# down, and Llama 4 changes more: some of its layers have no rotation, others see only a part of the text. Softmax in
-# float32, as in the code of `transformers`, changes next to nothing where a model computes in half precision, because
-# PyTorch's `softmax` then computes in float32 inside and rounds its result once.)
+# down, and Llama 4 changes more: some of its layers have no rotation, others see only a part of the text.) In the files
+# that Meta publishes the pairs are neighbours; in exercise 5 of [the sheet](exercises/08_exercises.ipynb) you bring
+# such weights into the order of halves.
 #
-# The files that Meta publishes have one more trap: their pairs are neighbours. In exercise 5 of [the
-# sheet](exercises/08_exercises.ipynb) you bring such weights into the order of halves.
+# **Now cheat.** Write a class with a mistake that this proof doesn't see.
+
+# %%
+Sneaky = ...  # a class like MyLlamaAttention, in place of the dots
+if transformers:
+    sneak("MyLlamaAttention", Sneaky, proof)
+
+# %% [markdown]
+# <details><summary>A way in</summary>
+#
+# The proof knows one base. A class that ignores its argument and always rotates with Llama 3's passes. (In an earlier
+# edition of this lesson the course's own class always rotated with Llama 2's, and the proof didn't see it either,
+# because it handed over the right angles.)
+#
+# </details>
+#
+# ## It tells a story
+#
+# The storyteller "llama" has two kv heads, and base 100, because its stories are short. Around its attention it has
+# what a Llama has: `RMSNorm`, which divides each vector by its root mean square, and no table of positions. Your class
+# goes into it with the trained weights, and then once more with the base of Llama 2:
+
+# %%
+storyteller = load_storyteller("llama").to(device)
+
+
+def with_base(base):
+    return with_attention(
+        storyteller,
+        lambda d_in, d_out, heads: MyLlamaAttention(d_in, d_out, heads, 2, base, 192),
+    )
+
+
+mine = with_base(100.0)
+told = mine.write("Once there was an owl")
+print(fill(told, 80))
+print("the stored model's own:", told == storyteller.write("Once there was an owl"))
+print(fill(with_base(10000.0).write("Once there was an owl", num_words=30), 80))
+
+# %% [markdown]
+# With a base a hundred times its own the model loses its thread, and nothing complains. The right story, though, was
+# slow work: for each new word your class read everything from the start.
 #
 # ## A cache, one token at a time
 #
-# A model writes one word after the other. It could read the whole text again for each of them, and would write the
-# same. But the keys and values of the words so far don't change when a new word comes, because the mask keeps every
-# word from looking ahead, so they are kept, and each step computes those of the new word only (lesson 06). The cache, a
-# module so that `.to(device)` moves it, reserves room once and fills it.
-#
-# **Write it yourself:** put the new keys and values behind those that are there, add to the length, and return all
-# tokens so far.
+# The mask keeps every word from looking ahead, so the keys and values of the words so far stay what they are when
+# another word comes, and can be kept. Choose *keep all* in the figure and step through it. The other caches are for
+# lesson 09.
+
+# %%
+decode()
+
+# %% [markdown]
+# **Write it yourself, from an empty class.** Reserve the room once, in two buffers of (batch, kv head, max_len,
+# head_dim), and fill it. `forward` puts the new keys and values behind those that are there, adds to `length`, and
+# returns all tokens so far. More tokens than there is room for deserve a `ValueError`.
 
 # %%
 class MyCache(nn.Module):
     def __init__(self, batch, num_kv_heads, max_len, head_dim):
         super().__init__()
-        room = torch.zeros(batch, num_kv_heads, max_len, head_dim)
-        self.register_buffer("keys", room)
-        self.register_buffer("values", room.clone())
         self.length = 0  # tokens so far
+        raise NotImplementedError
 
     def forward(self, keys, values):
         # 2 x (b, g, new, d) -> 2 x (b, g, length, d): all tokens so far
-        end = self.length + keys.shape[2]
-        if end > self.keys.shape[2]:
-            raise ValueError(f"the cache has no room for {end} tokens")
-        raise NotImplementedError  # your lines
+        raise NotImplementedError
 
 
 MyCache = filled("MyCache", MyCache)
@@ -348,239 +352,10 @@ MyCache = filled("MyCache", MyCache)
 #
 # </details>
 #
-# Now six words, one at a time, and all at once:
-
-# %%
-words = ["Dream", "big", "and", "work", "for", "it"]
-torch.manual_seed(8)
-# 4 query heads, 2 kv heads, 6 elements each
-layer = MyLlamaAttention(8, 24, 4, 2).to(device)
-sentence = 2 * torch.randn(1, 6, 8, generator=generator).to(device)
-
-# %%
-with torch.no_grad():
-    at_once = layer(sentence)
-    cache = MyCache(1, 2, 8, 6).to(device)  # room for eight tokens
-    for at, word in enumerate(words):
-        step = layer(sentence[:, at : at + 1], cache=cache)
-        torch.testing.assert_close(step[:, 0], at_once[:, at])
-        print(f"{word:6} {cache.length} in the cache; equal to row {at} of all at once")
-
-# %% [markdown]
-# Each step got one word and gave the row that the whole sentence gives. The word's position came from `cache.length`.
-# Without it, each word would be rotated as if it were the first.
+# After each token a model gives one number per word of its vocabulary, the **logits**: the larger, the likelier is that
+# word next. To take the likeliest each time is called **greedy decoding**.
 #
-# And what does it save? Here a wider layer reads a text of 500 tokens, one token more in each step, first the whole
-# text again and again, then with a cache:
-
-# %% tags=["timing", "nbval-ignore-output"]
-wide = MyLlamaAttention(256, 256, 8, 2).to(device)
-text = torch.randn(1, 500, 256, generator=generator).to(device)
-cache = MyCache(1, 2, 500, 32).to(device)
-with torch.no_grad():
-    start = perf_counter()
-    for end in range(1, 501):
-        again = wide(text[:, :end])
-    middle = perf_counter()
-    for at in range(500):
-        last = wide(text[:, at : at + 1], cache=cache)
-    seconds = middle - start, perf_counter() - middle
-torch.testing.assert_close(last[:, 0], again[:, -1])
-for name, one in zip(("without a cache", "with a cache"), seconds, strict=True):
-    print(f"{name:15}: {500 / one:6,.0f} tokens per second")
-
-# %% [markdown]
-# Without the cache 125,250 tokens are projected, the sum of 1 to 500, and with it 500. The longer the text, the larger
-# the difference. (For the sentences of a few words at the end of this lesson you wouldn't notice it.)
-
-# %%
-print(f"{sum(range(1, 501)):,}")
-
-# %% [markdown]
-# What if several words come at once, while others are in the cache? To try it, we take two words out of the cache
-# again, by making its length smaller, and feed both in one step. **Predict** how many of the 2 times 6 scores of a head
-# the causal mask hides.
-
-# %%
-guess = ...  # of 12
-predict(guess, lambda: int((~torch.ones(2, 6, dtype=torch.bool).tril(6 - 2)).sum()))
-
-# %%
-with torch.no_grad():
-    cache = MyCache(1, 2, 8, 6).to(device)
-    _ = layer(sentence, cache=cache)
-    cache.length = 4  # "for" and "it" are forgotten
-    two_words = layer(sentence[:, 4:], cache=cache)
-torch.testing.assert_close(two_words, at_once[:, 4:])
-print("two words in one step: equal to rows 4 and 5 of all at once")
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# One is hidden, because "for" must not see "it". All other scores are between a word and itself or words before it. The
-# diagonal of the mask ends in the *bottom right* corner, because the last query belongs to the last key.
-#
-# </details>
-#
-# PyTorch's `is_causal=True` begins the diagonal in the *top left* corner, which is right only if there are as many
-# queries as keys. With zeros as queries the scores are all equal, and with the identity matrix as values the output is
-# the table of attention weights:
-
-# %%
-queries = torch.zeros(1, 1, 2, 4, device=device)
-keys = torch.zeros(1, 1, 6, 4, device=device)
-eye = torch.eye(6, device=device)[None, None]
-top_left = F.scaled_dot_product_attention(queries, keys, eye, is_causal=True)
-title = "is_causal=True, two queries and six keys"
-heatmap(top_left[0, 0], words[4:], key_words=words, title=title)
-
-# %% [markdown]
-# The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache and more than one
-# new word you must pass a mask, as your module does with `seen`. (PyTorch has one ready: causal_lower_right in
-# torch.nn.attention.bias.) A single new word may see all keys, so it needs no mask, but `is_causal` must stay False.
-#
-# ## A padded batch with a cache
-#
-# Sentences of different lengths can be continued together. They are padded on the left, so that their last words are in
-# one column. The mask hides the padding, and the positions count only real words. We begin with two prompts of four and
-# two words:
-
-# %%
-lengths = torch.tensor([4, 2], device=device)  # real words of each sentence so far
-padding = torch.zeros_like(sentence[:, :2])
-padded = torch.cat([padding, sentence[:, 3:5]], dim=1)
-prompts = torch.cat([sentence[:, :4], padded])
-# (batch, 1, width): "for" and "it"
-new_word = torch.cat([sentence[:, 4:5], sentence[:, 5:]])
-with torch.no_grad():
-    cache = MyCache(2, 2, 8, 6).to(device)
-    keep = padding_keep(lengths, side="left")  # (batch, 1, 1, key)
-    # (batch, 1, token), the same for all heads
-    positions = real_positions(keep[:, 0, 0])[:, None]
-    _ = layer(prompts, positions, keep, cache)
-print("positions of the prompts:", positions[:, 0].tolist())
-
-# %% [markdown]
-# The second sentence, "work for", has two columns of padding. Its next word, "it", goes into column 4. **Predict** the
-# positions of the two new words, as a pair such as (1, 2).
-
-# %%
-keep = padding_keep(lengths + 1, side="left")  # for all keys, those in the cache too
-# (batch, 1, 1): of the last token
-positions = real_positions(keep[:, 0, 0])[:, None, -1:]
-guess = ...  # (first sentence, second sentence)
-predict(guess, lambda: positions.flatten())
-
-# %%
-with torch.no_grad():
-    written = layer(new_word, positions, keep, cache)
-    torch.testing.assert_close(written[0], layer(sentence[:, :5])[0, -1:])
-    torch.testing.assert_close(written[1], layer(sentence[:, 3:])[0, -1:])
-print("each new word is what it would be if its sentence were alone")
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# They are (4, 2). The words before it are at positions 0 to 3 in the first sentence and at 0 and 1 in the second, so
-# the position of the next word is the number of real words so far, and padding isn't counted.
-#
-# </details>
-#
-# Now do exercises 1 to 3 of [the sheet](exercises/08_exercises.ipynb), on a cache that grows, on tokens that are taken
-# back and on the positions of new tokens.
-#
-# ## A model that writes
-#
-# The rest of a Llama is short: an embedding per word, many blocks, and a matrix that turns the vector of each token
-# into one number per word of the vocabulary, the **logits**. A block adds to each token what attention collects from it
-# and the tokens before it, and then what a network of two layers computes from the token alone (in Llama it has a third
-# matrix, as a gate). Before each of the two, `RMSNorm` divides each vector by its root mean square.
-
-# %%
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm_1, self.norm_2 = nn.RMSNorm(width), nn.RMSNorm(width)
-        self.attention = MyLlamaAttention(width, width, 4, 2)
-        widen, narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-        self.network = nn.Sequential(widen, nn.SiLU(), narrow)
-
-    def forward(self, x, positions=None, keep=None, cache=None):
-        x = x + self.attention(self.norm_1(x), positions, keep, cache)
-        return x + self.network(self.norm_2(x))
-
-# %%
-class TinyLlama(nn.Module):
-    def __init__(self, num_words, width=32):
-        super().__init__()
-        self.embedding = nn.Embedding(num_words, width)
-        self.blocks = nn.ModuleList([Block(width), Block(width)])
-        self.norm = nn.RMSNorm(width)
-        self.logits = nn.Linear(width, num_words, bias=False)
-
-    def forward(self, ids, positions=None, keep=None, caches=(None, None)):
-        # (batch, token) -> (b, t, vocabulary)
-        x = self.embedding(ids)
-        # each layer has a cache of its own
-        for block, cache in zip(self.blocks, caches, strict=True):
-            x = block(x, positions, keep, cache)
-        return self.logits(self.norm(x))
-
-# %% [markdown]
-# Our model learns from twelve sentences, and each of their words gets a number:
-
-# %%
-text = """dream big and work for it . dream of small steps and take one .
-work for a dream that is yours . work in the morning and rest at night .
-big dreams begin with small steps . small steps lead to big dreams .
-rest when the work is done . take one step and then the next .
-a dream needs work and work needs a dream . the night is for dreams .
-the morning is for work . begin small and dream big ."""
-
-# %%
-lines = [f"{line.strip()} ." for line in text.split(".")[:-1]]  # one sentence each
-vocabulary = sorted(set(text.split()))
-numbers = [[vocabulary.index(word) for word in line.split()] for line in lines]
-rows = [torch.tensor(one) for one in numbers]
-# padded on the right
-ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100).to(device)
-print(len(vocabulary), "words; a batch of", tuple(ids.shape))
-
-# %% [markdown]
-# At each word the model has to predict the next one, so the targets are the same numbers, moved by one place.
-# `cross_entropy` is small where the right word gets a high probability, and it leaves out targets of -100, which are
-# the padding. In the input `clamp` turns the padding into word 0, which is harmless, because it comes after all real
-# words. In each step `backward` computes how the loss depends on each parameter, and the optimizer, here Adam, moves
-# all parameters a little so that the loss falls ([lesson 10](10_what_heads_learn.ipynb) says more).
-
-# %% tags=["trained", "nbval-ignore-output"]
-torch.manual_seed(1)
-model = TinyLlama(len(vocabulary)).to(device)
-optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-for step in range(150):
-    logits = model(ids[:, :-1].clamp(min=0))  # (sentence, token, vocabulary)
-    targets = ids[:, 1:].flatten()
-    loss = F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=-100)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    if step % 50 == 0 or step == 149:
-        print(f"step {step:3}: loss {loss.item():.3f}")
-
-# %% [markdown]
-# The loss falls from about 3.6 to nearly 0.06. It can't reach 0, because after a first word "the" no model can know
-# whether "night" or "morning" comes. Where a first word begins two sentences, the best guess costs $\ln 2$ in each:
-
-# %%
-first_words = ids[:, 0].tolist()
-undecided = sum(first_words.count(word) == 2 for word in first_words)
-lowest = undecided * torch.tensor(2.0).log() / (ids[:, 1:] >= 0).sum()
-print(f"the lowest possible loss: {lowest:.3f}")
-
-# %% [markdown]
-#
-# **Write it yourself:** which word is the most likely after the last one? If a model takes it each time, this is called
-# **greedy decoding**.
+# **Write it yourself.** Which word is the likeliest after the last token?
 
 # %%
 def next_word(logits):  # (batch, token, vocabulary) -> (batch), int64
@@ -598,80 +373,303 @@ next_word = filled("next_word", next_word)
 # ```
 #
 # </details>
+#
+# Now the loop that writes. With caches, one for each block, the model reads nothing but the newest word:
 
 # %%
+def new_caches(kind=MyCache):
+    return [kind(1, 2, 192, 16).to(device) for _ in mine.blocks]
+
+
 @torch.no_grad()
-def write(prompt, with_cache, most=9):
-    numbers = [vocabulary.index(word) for word in prompt.split()]
-    ids = torch.tensor([numbers], device=device)
-    caches = (None, None)
-    if with_cache:
-        caches = [MyCache(1, 2, 20, 8).to(device) for _ in model.blocks]
-    read = ids  # what the model has to read in this step
-    while ids.shape[1] < most and vocabulary[ids[0, -1]] != ".":
-        newest = next_word(model(read, caches=caches))[:, None]
-        ids = torch.cat([ids, newest], dim=1)
-        read = newest if with_cache else ids
-    return " ".join(vocabulary[number] for number in ids[0].tolist())
+def tell(beginning, caches):
+    tokens = unread = mine.encode(beginning)
+    while tokens.shape[1] < mine.max_len:
+        newest = next_word(mine(unread, caches))[:, None]  # (batch, 1)
+        tokens = torch.cat([tokens, newest], dim=1)
+        if newest == tokens[:, 0]:  # the token before a story also ends it
+            break
+        unread = newest
+    return mine.decode(tokens[0])
 
-# %%
-for prompt in ("the night", "the morning", "small steps", "work in"):
-    print(write(prompt, with_cache=True))
+
+cached = tell("Once there was an owl", new_caches())
+print("the same story, word by word from the cache:", cached == told)
 
 # %% [markdown]
-# Your code has written four sentences. All four are in the text, so they show only that the model has memorized it. But
-# after "the night is for" it writes "dreams", and after "the morning is for" it writes "work". The last two words that
-# it has read are the same, so the difference must have come from the second word, and only attention carries anything
-# from one word to another.
+# The attention in this story is yours, and so is its memory. Exercise 4 of [the sheet](exercises/08_exercises.ipynb) is
+# the loop itself, for a whole batch.
 #
-# From their first *two* words the model completes all twelve sentences word for word, with the cache and without it.
-# **Predict** how many it completes from their first word alone. (Look at the text.)
+# ## What it buys
+#
+# First, what it costs. The storyteller has two blocks with two kv heads of width 16, and its numbers have 4 bytes.
+#
+# **Predict.** How many bytes does one token add to the caches, in both blocks together?
 
 # %%
-def complete(num_words, with_cache=True):  # all sentences, from their first words
-    prompts = [" ".join(line.split()[:num_words]) for line in lines]
-    return [write(prompt, with_cache, most=11) for prompt in prompts]
-
-
-assert complete(2) == complete(2, with_cache=False) == lines
-right = [one == line for one, line in zip(complete(1), lines, strict=True)]
-guess = ...  # of 12
-predict(guess, lambda: sum(right))
+kept = tokens_per_second(storyteller, num_tokens=2, rounds=1).bytes_per_token
+guess = ...  # bytes
+predict(guess, lambda: kept)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Nine. Three words ("dream", "work", "the") begin two sentences each, and greedy decoding always writes the same one of
-# the two. No two sentences begin with the same two words, so from two words there is always one right continuation.
+# A key and a value, in two blocks, with two kv heads, of 16 numbers, of 4 bytes: your `cache_bytes` of lesson 06.
 #
 # </details>
 #
-# Exercise 4 of [the sheet](exercises/08_exercises.ipynb) is the loop itself, for a whole batch.
+# Without a cache, a model that writes 191 tokens reads 1 token, then 2, and so on; with a cache it reads each token
+# once, 96 times less.
 #
+# **Predict.** How many times as fast does *your* machine write with it?
+
+# %% tags=["timing", "nbval-ignore-output"]
+print("times as many tokens read:", sum(range(1, 192)) // 191)
+mine.new_caches = lambda batch=1: new_caches()  # where the library's loop asks for them
+speed = tokens_per_second(mine, num_tokens=191)
+guess = ...  # a number with decimals
+predict(guess, lambda: speed.with_cache / speed.without_cache, within=1)
+
+# %% tags=["timing", "nbval-ignore-output"]
+print(f"tokens per second with a cache: {speed.with_cache:,.0f}", end=", ")
+print(f"without: {speed.without_cache:,.0f}")
+
+# %% [markdown]
+# On the machine that made this page it was about two in quiet moments and less in busy ones, never near 96. In so small
+# a model, reading a hundred tokens takes nowhere near a hundred times as long as reading one. So measure a layer that
+# has something to compute, for one more token after a text of growing length:
+
+# %% tags=["timing", "nbval-ignore-output"]
+wide = MyLlamaAttention(1024, 1024, 8, 2, max_len=2048).to(device)
+for length in (15, 127, 1023):
+    text = torch.randn(1, length + 1, 1024).to(device)
+    cache = MyCache(1, 2, 2048, 128).to(device)
+    with torch.no_grad():
+        wide(text[:, :-1], cache=cache)
+        cases = [Case("again", lambda text=text: wide(text)[:, -1:])]
+        cases += [Case("cached", partial(wide, text[:, -1:], cache=cache))]
+        again, cached = compare_times(cases, rounds=3)
+    print(f"token {length + 1:4}: {again.median_ms:7.2f} ms without a cache", end=", ")
+    print(f"{cached.median_ms:5.2f} ms with it")
+
+# %% [markdown]
+# Here the gain grows with the text. It can be thrown away again: code that repeats each kv head for its query heads,
+# with `repeat_interleave`, copies all cached tokens in each step (lesson 06). Does yours?
+
+# %%
+with torch.no_grad():
+    step = record(wide, text[:, -1:], cache=cache)
+inside = [op for each in step.all_steps for op in each.aten_ops]
+written = max(op.nbytes for op in inside if op.effect in ("copy", "compute"))
+keys_in_cache = 2 * 1024 * 128 * 4  # bytes: kv heads, tokens, elements
+print("a step writes a tensor as large as the cached keys:", written >= keys_in_cache)
+
+# %% [markdown]
+# ## Several words at once
+#
+# A beginning comes in one piece, and so may a sentence that somebody adds later. Say that four tokens are in the cache
+# and two new ones come.
+#
+# **Predict.** How many of the 2 times 6 scores of a head must the causal mask hide?
+
+# %%
+guess = ...  # of 12
+predict(guess, lambda: int((~torch.ones(2, 6, dtype=torch.bool).tril(6 - 2)).sum()))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# One: the first new word must not see the second. All other scores are between a word and itself or words before it.
+# The diagonal of the mask ends in the *bottom right* corner, because the last query belongs to the last key.
+#
+# </details>
+
+# %%
+tokens = mine.encode("Once there was a fox")  # six, with the one before the story
+caches = new_caches()
+with torch.no_grad():
+    pieces = [mine(tokens[:, :4], caches), mine(tokens[:, 4:], caches)]
+    both = torch.cat(pieces, dim=1), mine(tokens)
+torch.testing.assert_close(*both, rtol=0, atol=1e-3)
+print("four tokens, then two: the same logits as six at once")
+
+# %% [markdown]
+# PyTorch's `is_causal=True` begins the diagonal in the *top left* corner, which is right only if there are as many
+# queries as keys. With zeros as queries the scores are all equal, and with the identity matrix as values the output is
+# the table of attention weights:
+
+# %%
+queries, keys = torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 6, 4)
+eye = torch.eye(6)[None, None]
+weights = F.scaled_dot_product_attention(queries, keys, eye, is_causal=True)
+words = ["(start)", "Once", "there", "was", "a", "fox"]
+heatmap(weights[0, 0], words[4:], key_words=words, title="is_causal=True")
+
+# %% [markdown]
+# The newest word, "fox", sees only the two *oldest* tokens. So with a cache and several new words pass a mask. (PyTorch
+# has one ready: causal_lower_right in torch.nn.attention.bias.) A single new word needs none, but `is_causal` must stay
+# False.
+#
+# With beginnings of different lengths in one batch there is padding in the cache, which counts for its length and not
+# for the positions. Exercises 1 to 3 of [the sheet](exercises/08_exercises.ipynb) are on a cache that grows, on tokens
+# that are taken back, and on such positions.
+#
+# ## Three broken caches
+#
+# The first cache says that it is empty, so that positions restart with every word. The second is late: it returns what
+# was there *before* the new word came. The third is right, but nobody emptied it after another story.
+
+# %%
+def restarting(cache):
+    broken = partial(cache)  # does what the cache does, and has a length of its own
+    broken.length = 0
+    return broken
+
+
+class LateCache(MyCache):
+    def forward(self, keys, values):
+        before = self.length or keys.shape[2]  # the beginning is read in full
+        keys, values = super().forward(keys, values)
+        return keys[:, :, :before], values[:, :, :before]
+
+
+def used_caches():
+    caches = new_caches()
+    tell("Once there was an owl", caches)
+    return caches
+
+
+makers = {
+    "yours": new_caches,
+    "restarting": lambda: [restarting(cache) for cache in new_caches()],
+    "late": lambda: new_caches(LateCache),
+    "used": used_caches,
+}
+
+# %% [markdown]
+# Read first. Four texts from one beginning, in an order that was drawn by lot:
+
+# %%
+drawn = torch.randperm(4, generator=torch.Generator().manual_seed(3)).tolist()
+texts = [tell("Long ago there was a fox", maker()) for maker in makers.values()]
+for letter, at in zip("ABCD", drawn, strict=True):
+    print(f"{letter}: {fill(shorten(texts[at], 210), 80)}")
+
+# %% [markdown]
+# **Predict.** Which of them was written with your own cache, the right one?
+
+# %%
+guess = ...  # a letter in quotation marks
+predict(guess, lambda: "ABCD"[drawn.index(0)])
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Two can be ruled out, and between the other two you could only toss a coin.
+#
+# </details>
+#
+# One of the broken caches, the late one, has told a perfectly good story. Does it at least lose facts? Let it tell six.
+#
+# **Predict.** In how many of them does it contradict what it said before, or write a sentence that isn't one of the
+# language?
+
+# %%
+heroes = ["an owl named Oscar", "a crow named Finn", "a wolf named Jack"]
+heroes += ["a mouse named Ruth", "a fox named Ida", "a bear named Tom"]
+beginnings = [f"In a green valley lived {hero}." for hero in heroes]
+stories = {
+    name: [tell(beginning, maker()) for beginning in beginnings]
+    for name, maker in makers.items()
+}
+faulty = [one for one in stories["late"] if not all(facts_kept(one).values())]
+guess = ...  # of 6
+predict(guess, lambda: len(faulty))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# In one: it calls owl and hare by the same name. All the others keep their facts.
+#
+# </details>
+#
+# Then measure. Feed a right story word by word, and compare the logits with those of one pass over the whole:
+
+# %%
+@torch.no_grad()
+def off(caches):  # -> (token): how far the logits are off
+    tokens = mine.encode(stories["yours"][0])
+    steps = [mine(tokens[:, at : at + 1], caches) for at in range(tokens.shape[1])]
+    return (torch.cat(steps, dim=1) - mine(tokens)).abs().amax(dim=(0, 2))
+
+
+print("cache       stories as yours   logits off by   first at token")
+for name, maker in makers.items():
+    same = sum(one in stories["yours"] for one in stories[name])
+    moved = off(maker())
+    first = next((at for at, far in enumerate(moved) if far > 1e-3), "never")
+    print(f"{name:10} {same:17} {moved.max():15.1f} {first:>16}")
+
+# %% [markdown]
+# The late cache's logits are off nearly as far as those of the restarting one. Reading didn't find it, and counting
+# facts hardly did. The test that finds all three needs no story and no trained model: *word by word must give what one
+# pass gives*.
+#
+# Look also at where the numbers begin: the used cache is wrong at token 0, the others only where a second token comes,
+# so the test has to take more than one step. Each mistake has a page with the right code:
+# [positions-restart-in-cache](https://attention-course.github.io/attention-course/mistakes/positions-restart-in-cache.html),
+# [token-missing-from-cache](https://attention-course.github.io/attention-course/mistakes/token-missing-from-cache.html)
+# and [stale-cache](https://attention-course.github.io/attention-course/mistakes/stale-cache.html).
+#
+# ## A real model
+#
+# What opened the small Llama opens published models, too. If you are online, set `online` to True: the cell downloads a
+# small model of Llama's form from the Hugging Face hub, puts your class into each of its layers, compares, and writes.
+
+# %%
+online = False
+if online and transformers:
+    name = "HuggingFaceTB/SmolLM2-135M"
+    attention = called_with_settings(MyLlamaAttention)
+    checkpoint = load_checkpoint(name, attention=attention, online=True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    beginning = tokenizer("Once there was an owl who", return_tensors="pt")
+    print(checkpoint.compare(beginning.input_ids))
+    written = checkpoint.model.generate(**beginning, max_new_tokens=40, do_sample=False)
+    print(fill(tokenizer.decode(written[0]), 80))
+
+# %% [markdown]
 # ## Your turn
 #
-# 1. Give `write` a prompt that is in no sentence, such as `write("begin big", with_cache=True)` or
-#    `write("dream of work", with_cache=True)`. What does the model do?
-# 2. Take the position away: in `write`, pass `positions=torch.zeros(1, dtype=torch.long, device=device)` to the model
-#    in each step, with the cache. Does it still find "small steps lead to big dreams"?
-# 3. Make the cache too small, with room for 4 tokens. What happens, and what would happen without the `ValueError`?
+# 1. So far the late cache read a beginning in one piece. Let it begin from nothing, `tell("", new_caches(LateCache))`.
+#    Where does the mistake show?
+# 2. Write a cache in which each new word takes the slot of the word before it. Guess before you read its stories.
+# 3. Give your cache room for 12 tokens. What happens, and what would happen without the `ValueError`?
 #
 # <details><summary>Answers</summary>
 #
-# 1. It goes on like a sentence that resembles the prompt, and may cross from one sentence into another: "begin big and
-#    work for it ." is in no line of the text.
-# 2. It does, and most of the twelve beginnings are still completed (ten of them in our run). Two causal layers can know
-#    something about order without being told, as you measured in lesson 07.
-# 3. The fifth token raises the error. Without it `self.keys[:, :, 4:5] = keys` would write one token into a slice of
-#    size 0, which PyTorch accepts without an error. The token would be lost, and the model would go on without it. (In
-#    our run it still wrote ten of the twelve sentences.)
+# 1. In the first words, each of which it writes twice: "In In a a green valley". From there on the sentences are those
+#    of the language.
+# 2. It goes round in circles: in our run, one sentence again and again.
+#
+#    ```python
+#    class Overwriting(MyCache):
+#        def forward(self, keys, values):
+#            if self.length and keys.shape[2] == 1:
+#                self.length -= 1
+#            return super().forward(keys, values)
+#    ```
+#
+# 3. The next token raises the error. Without it `self.keys[:, :, 12:13] = keys` writes one token into a slice of size
+#    0, which PyTorch accepts without an error. The token is lost, and the model goes on without it.
 #
 # </details>
 #
 # ## What you have now
 #
-# You have Llama's attention, equal to the one in `transformers`, its cache, and a model made of both that writes. The
-# cache needs room for each token in each layer, and the next lesson makes it smaller.
+# You have Llama's attention, equal to the one in `transformers`, a cache, a storyteller that writes with both, and a
+# test that no broken cache of this lesson passes. The cache still needs room for each token in each block. The next
+# lesson makes it smaller.
 #
 # **Practise:** [five exercises](exercises/08_exercises.ipynb), about twenty-five minutes.
 #

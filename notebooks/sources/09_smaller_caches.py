@@ -9,7 +9,7 @@
 # attention, as in lesson 06.
 #
 # **You need** lessons [06](06_multi_query.ipynb), [07](07_order_and_padding.ipynb) and [08](08_llama.ipynb).
-# **It takes** about 45 minutes.
+# **It takes** about 55 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -27,7 +27,10 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import json
 import warnings
+from functools import partial
+from textwrap import fill
 
 import torch
 from torch import nn
@@ -46,11 +49,34 @@ from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
 from course_lib.pictures import heatmap
 from course_lib.show import show
+from course_lib.stories import (
+    TRAINED,
+    load_storyteller,
+    read_held_out,
+    tokens_per_second,
+    with_attention,
+)
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
+storyteller = load_storyteller("llama").to(device)
+
+
+def with_window(window, num_sinks=0):  # put into the trained model, which had none
+    options = {"num_kv_heads": 2, "rope_theta": 100.0}
+    options |= {"window": window, "num_sinks": num_sinks}
+    return with_attention(storyteller, lambda m, _, h: LlamaAttention(m, h, **options))
+
+
+print("sees all:    ", fill(storyteller.write("Once there was a"), 74), end="\n\n")
+short_sighted = with_window(16).to(device)
+print("sees 16 words:", fill(short_sighted.write("Once there was a"), 74))
 
 # %% [markdown]
+# Every sentence of the second story is fine. But which duck, and who is Jack? The model has forgotten what it told
+# sixteen words ago, and makes up something that fits. That is what a small cache can cost, and this lesson is about
+# making caches small without paying it.
+#
 # ## What a long text costs
 #
 # In lesson 06 you wrote a function that computes the bytes of a cache. We apply it to six models and a text of 131,072
@@ -157,6 +183,36 @@ for tokens in (2, 3, 4):
     print(f"{tokens} tokens: equal to yours {equal}")
 
 # %% [markdown]
+# What does a window cost in stories? Your mask goes into the trained storyteller, and beside it stands a model that was
+# *trained* with a window of 16. The numbers say how sure each is of the right word where a story comes back to a fact:
+
+
+# %%
+class Windowed(LlamaAttention):  # the library's attention with your mask
+    def forward(self, x, **options):
+        keep = window_mask(x.shape[1], 16).to(x.device)
+        return super().forward(x, keep=keep, **options)
+
+
+def report(name, model):
+    held_out = read_held_out(model.to(device), count=40)
+    kinds = ("pronoun", "name", "animal", "home")
+    sure = "  ".join(f"{kind} {held_out.sure[kind]:.2f}" for kind in kinds)
+    print(f"{name:21} loss {held_out.loss:.2f}  {sure}")
+
+
+mine = partial(Windowed, num_kv_heads=2, rope_theta=100.0)
+planted = with_attention(storyteller, lambda m, _, h: mine(m, h))
+report("sees all", storyteller)
+report("window 16, trained", load_storyteller("window"))
+report("window 16, put in", planted)
+
+# %% [markdown]
+# "He" and "she" survive, because their names are near. Homes, which come up at the beginning and then at the end, are
+# lost. A model that was trained with the window is surer of names, but it can't know a home, either. Many large
+# models with windows keep some layers that see everything, as you will see below.
+
+# %% [markdown]
 # ## A cache that does not grow
 #
 # A key that no later query can reach need not be kept. So the new key may overwrite the one that has just left the
@@ -210,7 +266,8 @@ predict(guess, lambda: int(wrong.nonzero()[0]))
 # <details><summary>After your guess</summary>
 #
 # It is 3, the first position with more keys than the window allows. A test with a text that fits into the window
-# passes, and so does one that runs the whole text at once ([window-lost-in-decode](https://attention-course.github.io/attention-course/mistakes/window-lost-in-decode.html)).
+# passes, and so does one that runs the whole text at once
+# ([window-lost-in-decode](https://attention-course.github.io/attention-course/mistakes/window-lost-in-decode.html)).
 #
 # </details>
 #
@@ -301,7 +358,19 @@ with_sink = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 heatmap(with_sink, words, keep=keep, title="A window of 2, and one sink")
 
 # %% [markdown]
-# The first column stays visible for every query. Exercise 1 of the sheet asks for this mask.
+# The first column stays visible for every query. Exercise 1 of the sheet asks for this mask. Does it save our
+# storyteller, whose window was put in later?
+
+# %%
+report("window 16, put in", with_window(16))
+report("and 4 sinks", with_window(16, num_sinks=4))
+_, looks = storyteller.attention_weights("Once there was a pig named Ben. He was sad.")
+on_first = looks[..., 4:, 0].mean(dim=-1)  # of later words: (block, head)
+print(f"attention on the first token: {on_first.min():.2f} to {on_first.max():.2f}")
+
+# %% [markdown]
+# Hardly. A sink can save only what it held up, and in this small model no head leans on the first token. What is
+# missing here are the facts, and those left with the window.
 #
 # With rotary positions the mask is only half of the remedy. The paper stores the keys *before* the rotation, and
 # rotates them in each step by their positions *within the cache*, which it calls crucial: after a window of four keys a
@@ -548,7 +617,22 @@ print("as keys and values:", num_heads * (head_dim + head_dim) + rotary_dim, "nu
 
 # %% [markdown]
 # Token by token, the absorbed form with its small cache agrees with the multi-head form on two different samples.
-# Exercise 4 counts its bytes.
+# Exercise 4 counts its bytes. And what do stories say to it? Beside the storytellers you know stands one with latent
+# attention:
+
+# %%
+for form in ("weight split", "llama", "latent"):
+    model = load_storyteller(form)
+    speed = tokens_per_second(model, num_tokens=2, rounds=1)
+    report(f"{form}, {speed.bytes_per_token:.0f} bytes", model)
+card = json.loads((TRAINED / "card.json").read_text("utf-8"))
+trained = [round(run["loss"], 2) for run in card["latent"]["seeds"]]
+print("loss of the latent form, three trainings:", trained)
+
+# %% [markdown]
+# A quarter of the bytes, and no fact is lost. But look at the last line: the stored model is the best of three
+# trainings, and the others did worse. The latent form is harder to train here, at least with the recipe that served the
+# others. The authors of DeepSeek-V2 report it to be better than multi-head attention in their much larger models.
 #
 # ## No waste: a cache in pages
 #

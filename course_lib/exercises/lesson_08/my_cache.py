@@ -30,7 +30,7 @@ EXERCISE = CacheExercise(
     MyCache,
     title="A key-value cache",
     difficulty=3,
-    minutes=4,
+    minutes=5,
     prompt=(
         "A cache has room for `max_len` tokens and holds `length` of them. `forward` gets the keys and values of the "
         "new tokens, writes them behind those that are there, adds to `length`, and returns the keys and the values "

@@ -40,16 +40,14 @@ class MyLlamaAttention(nn.Module):
         self.register_buffer("cos", cos.float(), persistent=False)
         self.register_buffer("sin", sin.float(), persistent=False)
 
-    def forward(self, x, positions=None, keep=None, cache=None):
-        # (batch, token, d_in) -> (batch, token, d_out)
+    def forward(self, x, cache=None):  # (batch, token, d_in) -> (batch, token, d_out)
         per_head = (*x.shape[:2], -1, self.head_dim)
         # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
         queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d): g kv heads
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        if positions is None:
-            start = 0 if cache is None else cache.length
-            positions = torch.arange(start, start + x.shape[1], device=x.device)
+        start = 0 if cache is None else cache.length
+        positions = torch.arange(start, start + x.shape[1], device=x.device)
         cos, sin = self.cos[positions], self.sin[positions]  # (token, pair)
         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
         if cache is not None:
@@ -62,10 +60,7 @@ class MyLlamaAttention(nn.Module):
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
         # the last query sees all keys
         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
-        hidden = ~(seen if keep is None else seen & keep)
-        # not -inf: a row of padding, which sees nothing, must not become nan
-        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
         context = weights.view(*folded.shape[:3], -1) @ values  # (b, g, h / g * q, d)
         # -> (b, h, q, d) -> (b, q, h, d) -> (b, q, h * d)
         return self.out_proj(context.view(queries.shape).transpose(1, 2).flatten(2))
@@ -75,13 +70,13 @@ EXERCISE = ModuleExercise(
     MyLlamaAttention,
     title="Llama's attention",
     difficulty=4,
-    minutes=5,
+    minutes=8,
     prompt=(
         "Causal grouped-query attention whose queries and keys are rotated by their positions. The projections are "
         "`q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias; consecutive query heads share a kv head; pairs are "
         "halves, `base` is the base of the rotation, and `max_len` the number of positions in the table. With a cache, "
-        "the rotated keys and the values go into it, and all tokens so far come back. `positions` and `keep` serve the "
-        "lesson; the check gives neither, and leaves `max_len` at 512."
+        "the rotated keys and the values go into it, those of all tokens so far come back, and the positions of new tokens "
+        "go on after its `length`. The check leaves `max_len` at 512."
     ),
     hints=(
         "Queries and keys are rotated, values are not: `rotate(queries, cos, sin)`. The cache comes next. No key is "
@@ -120,5 +115,8 @@ keys, values = cache(keys, values) => cache(keys, values)
 0 if cache is None else cache.length => 0
     attention whose positions start at 0 with each piece
     ? How many tokens does the cache hold when a new one arrives?
+tril(scores.shape[-1] - scores.shape[-2]) => tril()
+    attention whose mask begins in the top left corner, whatever the cache holds [causal-top-left]
+    ? Two new tokens meet six keys. Which key is the last that the first of them may see?
 """,
 )

@@ -11,7 +11,7 @@ EXERCISE = FunctionExercise(
     next_word,
     title="The most likely next word",
     difficulty=1,
-    minutes=2,
+    minutes=1,
     prompt=(
         "A model gives a row of logits for each token: one number per word of the vocabulary, the larger the more "
         "likely is that word next. Return the id of the word that is most likely after the last token, for each sample."
