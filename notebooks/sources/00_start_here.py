@@ -432,9 +432,9 @@ print("torch", torch.__version__, "on", device)
 # | [01 Build one attention head](01_single_head.ipynb) | one token by hand, then matrices, then your `MyHead` | 45 |
 # | [02 Hide what must not be seen](02_masks_and_dropout.ipynb) | causal and padding masks, and a test for both | 45 |
 # | [03 Put heads side by side](03_wrapper.ipynb) | several heads as a list, and why several | 45 |
-# | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory | 35 |
-# | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written | 45 |
-# | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention | 45 |
+# | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory | 40 |
+# | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written | 50 |
+# | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention | 60 |
 # | [07 Order, padding, and two sequences](07_order_and_padding.ipynb) | positions; attention across two texts | 60 |
 # | [08 Llama's attention and its cache](08_llama.ipynb) | a real model's attention and generated words | 45 |
 # | [09 Shrink the cache further](09_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 55 |

@@ -4,10 +4,10 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/04_reshape_and_transpose.ipynb)
 #
 # You will split one wide tensor into heads with `view` and `transpose`, see what each of them does to shape, strides
-# and memory, and put the heads back together. You will also take the shortcut that scrambles them, and see that no
-# error tells you so.
+# and memory, and put the heads back together. You will also take the shortcut that scrambles them. No error tells you
+# so, but a test that you know does.
 #
-# **You need** [lesson 03](03_wrapper.ipynb). **It takes** about 35 minutes.
+# **You need** [lesson 03](03_wrapper.ipynb). **It takes** about 40 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -30,6 +30,7 @@ from textwrap import fill, shorten
 
 import torch
 
+from course_lib.attention import attend, causal_keep
 from course_lib.device import course_device
 from course_lib.exercises import filled, predict
 from course_lib.inputs import dream_big
@@ -56,8 +57,8 @@ why_transpose()
 #
 # In lesson 03 each head had a projection of its own. If the heads' weight matrices are put one below the other, a
 # single product gives the queries of all heads at once. Its shape is (batch, token, width), and in each row come the
-# numbers of head 0 first and then those of head 1. In place of real queries we use the numbers 0 to 23 as **labels**,
-# so that you can see where each of them goes.
+# numbers of head 0 first and then those of head 1. Instead of real queries we use 0 to 23, so that you can follow each
+# number.
 
 # %%
 batch, num_tokens, num_heads, head_dim = 1, 6, 2, 2
@@ -73,21 +74,19 @@ show("queries", queries, "batch token width", words)
 
 # %%
 # (b, t, h * d) -> (b, t, h, d)
-split = queries.view(batch, num_tokens, num_heads, head_dim)
+split = queries.view(1, 6, 2, 2)
 print("shape: ", tuple(queries.shape), "->", tuple(split.shape))
 print("stride:", queries.stride(), "->", split.stride())
 show("split of 'work'", split[0, words.index("work")], "head width")
 
 # %% [markdown]
 # No number moved. The last axis, which was 4 long, became two axes of 2: the head, and the number within the head. The
-# memory is the same row of 24 slots as before, and only the way of reading it is new. The **stride** of an axis is the
-# number of slots by which you move in memory when you take one step along that axis. To get to the next token you move
-# 4 slots, to the next head 2 slots, and to the next number of the same head 1 slot. (The first stride, 24, would lead
-# to the next sample, if the batch had more than one.)
+# memory is the same row of 24 slots as before, and only the way of reading it is new. The **stride** of an axis is how
+# many slots one step along that axis skips: 4 to the next token, 2 to the next head, and 1 to the next number of the
+# same head. (The first stride, 24, would lead to the next sample, if the batch had more than one.)
 #
-# So the strides tell you in which slot an element is. PyTorch computes the same when you index a tensor. (A tensor may
-# also begin in a later slot, as `queries[:, 1:]` does; ours begin in slot 0.) **Write it yourself**, for any number of
-# axes:
+# So the strides tell you in which slot an element is. PyTorch computes the same when you index a tensor. **Write it
+# yourself**, for any number of axes:
 
 # %%
 def slot_of(strides, index):  # two tuples of ints of the same length -> int
@@ -116,12 +115,13 @@ print("slot:", slot, " in it:", memory[slot].item(), end=" ")
 print(" by index:", shuffled[index].item())
 
 # %% [markdown]
-# The memory was shuffled, so that the number in a slot is not the number of the slot, and a wrong slot would show. In
-# `split` slot 14 holds the label 14, because its labels lie in memory in their order.
+# The memory is shuffled: slot 14 holds 7. If you computed another slot, you would read another number. (A tensor may
+# also begin in a later slot, as `queries[:, 1:]` does; ours begin in slot 0.)
 #
 # ## Step 2: `transpose` exchanges tokens and heads
 #
-# Now the heads must come before the tokens, so that each head becomes a table of its own, with a row per token:
+# `@` multiplies the last two axes, so for `@` the heads must come first. Then each head is a table of its own, with a
+# row per token:
 
 # %%
 by_head = split.transpose(1, 2)  # (b, t, h, d) -> (b, h, t, d)
@@ -142,46 +142,54 @@ print("queries:", queries[0, 3].tolist(), " by_head:", by_head[0, 1, 3].tolist()
 split[0, words.index("work"), 1, 0] = 14  # and put it back
 
 # %% [markdown]
+# **Write it yourself**, for any sizes:
+
+# %%
+def to_heads(x, num_heads):
+    # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+    raise NotImplementedError
+
+
+to_heads = filled("to_heads", to_heads)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def to_heads(x, num_heads):
+#     # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+#     batch, num_tokens, width = x.shape
+#     split = x.view(batch, num_tokens, num_heads, width // num_heads)
+#     return split.transpose(1, 2)
+# ```
+#
+# </details>
+
+# %%
+torch.testing.assert_close(to_heads(queries, num_heads), by_head)
+unflattened = queries.unflatten(2, (num_heads, head_dim)).transpose(1, 2)
+print("the same with unflatten:", torch.equal(unflattened, by_head))
+
+# %% [markdown]
 # ## Let the code draw itself
 #
 # You have just checked by hand that all three share one memory. For longer code this becomes tedious, so the course has
 # a tool: `record` runs a function and notes every operation with its shape, its strides, its memory and its line of
-# code. Here are both steps as one function:
+# code. It takes any function or module. Here it runs yours:
 
 # %%
-def two_steps(queries):
-    split = queries.view(1, 6, 2, 2)
-    by_head = split.transpose(1, 2)
-    return by_head
-
-
-recording = record(two_steps, queries)
+recording = record(lambda queries: to_heads(queries, num_heads), queries)
 recording
 
 # %% [markdown]
 # In the column *memory* both results have the number 0, which is the memory of `queries`, and the column *effect* calls
-# both of them a view. A recording can also be drawn. The cells show the same labels as before, and 14 is outlined so
-# that you can follow it. Below the picture you can unfold the steps one at a time.
+# both of them a view. A recording can also be drawn. Follow the outlined 14. Below the picture you can unfold the steps
+# one at a time.
 
 # %%
 layout_steps(recording, words=words)
 
 # %% [markdown]
-# Read it from left to right, on a phone from top to bottom. First there is one table, then the same table with its
-# heads apart, and then two tables, one per head. At the bottom you see the memory that all three read, and it is
-# untouched.
-#
-# To follow every number, and not just 14, save the recording as a page:
-
-# %%
-page = recording.save_page("two_steps.html", words=words)
-print("saved:", page)
-
-# %% [markdown]
-# The file lies beside this notebook and opens in any browser, without the internet. (In Colab, download it from the
-# list of files on the left.) Go through the steps with the arrow keys and choose a number: it is marked in every table
-# and in the memory. Any recording can be saved in this way, also one of a class of your own.
-#
 # ## What strides do
 #
 # Here are the same three tensors, seen from the memory:
@@ -226,20 +234,11 @@ wrong = queries.view(batch, num_heads, num_tokens, head_dim)
 print("shapes agree:", wrong.shape == by_head.shape)
 
 # %% [markdown]
-# `view` never moves a number. It only divides the row of slots into pieces, and the first half of the slots became head
-# 0: all four numbers of "Dream", "big" and "and". The next figure shows which token and which head each row really
-# holds. Its line is yours to change: choose an example, or paste the line of a model that you use.
-
-# %%
-paste_your_split()
-
-# %% [markdown]
-# Head 1 never sees the first three words, and its first row, which should be its part of "Dream", is the part of "work"
-# that belongs to head 0. The shape is right and no error is raised, so nothing tells you that the heads are
-# scrambled.
+# `queries` is read slot by slot, so this `view` only cuts the row of slots in two, and the first half of the slots
+# became head 0: all four numbers of "Dream", "big" and "and".
 #
 # **Predict.** Suppose that there are four heads of width 1 instead of two of width 2, and that somebody takes the same
-# shortcut. Which label is then the first number of head 1? (In a correct split it is the label 1.)
+# shortcut. Which number is then the first of head 1? (In a correct split it is 1.)
 
 # %%
 guess = ...  # a number from 0 to 23
@@ -252,41 +251,21 @@ predict(guess, lambda: queries.view(batch, 4, num_tokens, 1)[0, 1, 0, 0].item())
 #
 # </details>
 #
+# The next figure shows which token and which head each row really holds. Its line is yours to change: choose an
+# example, or paste the line of a model that you use.
+
+# %%
+paste_your_split()
+
+# %% [markdown]
+# Head 1 never sees the first three words, and its first row, which should be its part of "Dream", is the part of "work"
+# that belongs to head 0. The shape is right and no error is raised.
+#
 # The rule to remember: **`view` splits or joins neighbouring axes; to change the order of axes you need `transpose` or
-# `permute`.**
+# `permute`.** Split the width alone: a view that moves the token axis to another place is always wrong.
 #
-# **Write it yourself**, for any sizes:
-
-# %%
-def to_heads(x, num_heads):
-    # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
-    # your three lines: the sizes (x.shape), the split, the transpose
-    raise NotImplementedError
-
-
-to_heads = filled("to_heads", to_heads)
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def to_heads(x, num_heads):
-#     # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
-#     batch, num_tokens, width = x.shape
-#     split = x.view(batch, num_tokens, num_heads, width // num_heads)
-#     return split.transpose(1, 2)
-# ```
-#
-# </details>
-
-# %%
-torch.testing.assert_close(to_heads(queries, num_heads), by_head)
-unflattened = queries.unflatten(2, (num_heads, head_dim)).transpose(1, 2)
-print("the same with unflatten:", torch.equal(unflattened, by_head))
-
-# %% [markdown]
-# Other code writes the same two steps in other ways. `unflatten` names only the axis that is split, and `flatten` joins
-# axes. The library [einops](https://einops.rocks) writes both steps in one line, with names for the axes:
+# Other code writes the two steps with `unflatten`, which names only the axis that is split, or, with the library
+# [einops](https://einops.rocks), in one line with names for the axes (to read, not to run):
 #
 # ```python
 # by_head = rearrange(queries, "b t (h d) -> b h t d", h=2)
@@ -344,14 +323,14 @@ from_heads = filled("from_heads", from_heads)
 print("there and back again:", torch.equal(from_heads(by_head), queries))
 
 # %% [markdown]
-# If you forget the `transpose`, the tokens are mixed on the way back. The labels are the same as in the first picture:
+# If you forget the `transpose`, the tokens are mixed on the way back:
 
 # %%
 joining = record(lambda by_head: by_head.reshape(1, 6, 4), by_head)
 layout_steps(joining, words=words, origin=queries)
 
 # %% [markdown]
-# The first row should be "Dream", but it has head 0 of "Dream" and head 0 of "big", which are the labels 0, 1, 4, 5.
+# The first row should be "Dream", but it has head 0 of "Dream" and head 0 of "big", the numbers 0, 1, 4, 5.
 # Again the shape is right and nothing fails. The colours, which belong to the heads, show you the mistake: a row should
 # have both colours, one for each head, and these rows have only one.
 #
@@ -360,8 +339,7 @@ layout_steps(joining, words=words, origin=queries)
 # `view` never moves anything, and it raises an error if it would have to. For the way back from `by_head` it would be
 # enough, because transposing twice gives the original order of the memory again. But where attention is computed step
 # by step, the context is a *new* tensor, because the product of attention weights and values is written to new memory,
-# head by head. Below each token attends to itself alone (weight 1), so that the product is new but the labels stay the
-# same. Here `view` refuses:
+# head by head. Here `view` refuses:
 
 # %%
 def view_works(tensor):  # (batch, token, head, head_dim)
@@ -372,8 +350,8 @@ def view_works(tensor):  # (batch, token, head, head_dim)
     return True
 
 
-itself_alone = torch.eye(num_tokens, device=device)  # attention weights: (query, key)
-context_by_head = (itself_alone @ by_head.float()).long()  # (b, h, t, d), new memory
+random_weights = torch.rand(1, 2, 6, 6)  # (b, h, query, key)
+context_by_head = random_weights @ torch.rand(1, 2, 6, 2)  # (b, h, t, d), new memory
 context = context_by_head.transpose(1, 2)
 print("view joins the heads of by_head:", view_works(by_head.transpose(1, 2)))
 print("view joins the heads of context:", view_works(context))
@@ -394,7 +372,7 @@ for name, one in (("before:", context_by_head), ("after: ", context)):
 # both in one: it makes a view where that is possible, and a copy where it is not.
 #
 # A model that generates text computes the attention of one new token at a time. **Predict.** Does `view` join the heads
-# of a context of a *single* token, or does it refuse that, too? (Answer yes if it works.)
+# of a context of a *single* token?
 
 # %%
 # (b, h, 1, d) -> (b, 1, h, d)
@@ -411,49 +389,21 @@ predict(guess, lambda: view_works(one_token))
 #
 # </details>
 #
-# Now look at the copy that `contiguous()` makes. It is in memory of its own, and `view` of the copy gives what
-# `reshape` gives:
-
-# %%
-copied = context.contiguous()
-moved = copied.data_ptr() != context.data_ptr()
-print("contiguous() moved it:", moved, " stride", copied.stride())
-print("same result:", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)))
-
-# %% [markdown]
-# Here are the three tensors with their memory. Follow the outlined 14 from the top to the bottom:
-
-# %%
-names = ["context_by_head", ".transpose(1, 2)", ".contiguous()"]
-memory_row(
-    context_by_head, context, copied,
-    names=names, words=words, num_heads=2, highlight=(0, 1, 3, 0),
-)
-
-# %% [markdown]
-# In the middle the lines cross, because the tensor reads the numbers in an order different from the memory's. At the
-# bottom they are straight again, because the numbers were copied into the order in which they are read.
-#
 # There is nothing wrong with a tensor that is not contiguous. `by_head` isn't contiguous either, and the next lesson
 # computes with it as it is (where a product needs a copy, PyTorch makes one inside it).
 #
 # ## Read the strides
 #
-# Now you can read the recording of the way back. Look at the columns *stride*, *memory* and *effect*:
+# Now you can read the recording of your own way back. It gets the 24 numbers as a product writes them, head by head.
+# Look at the columns *stride*, *memory* and *effect*:
 
 # %%
-def merge(context_by_head):
-    context = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-    merged = context.reshape(1, 6, 4)  # (b, t, h, d) -> (b, t, h * d)
-    return merged
-
-
-way_back = record(merge, context_by_head)
+way_back = record(from_heads, by_head.contiguous())
 way_back
 
 # %% [markdown]
 # The transpose is a view in memory 0. The `reshape` is a copy, and so its result has a memory of its own, number 1.
-# Here is the same run as a picture. Below the tables you see two rows of memory, because the copy needs one of its own:
+# Here is the same run as a picture, with two rows of memory. Follow the outlined 14:
 
 # %%
 layout_steps(way_back, words=words, origin=queries)
@@ -482,23 +432,60 @@ layout_steps(mine, words=words)
 #
 # ## What a wrong view does to a story
 #
-# No error, the right shape: does it matter? Storytellers were trained on the same stories for the same number of steps,
-# under three seeds, with two kv heads (lesson 06). Three split their heads with a view and a transpose, three with the
-# straight view. Then each wrote 40 stories.
+# No error, the right shape: does it matter? Storytellers were trained on the same stories for a thousand steps, under
+# three seeds, with two kv heads (lesson 06). Three split their heads with a view and a transpose, three with the
+# straight view. Then each wrote 40 stories. (The losses are training losses. Lesson 06 prints those of stories held
+# out, after four thousand steps.)
 
 # %%
 measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))
 for name in ("right", "split-without-transpose"):
     runs = measured[name]["trained"]
     for run in runs:
-        kept = f"names kept in {run['kept'].get('name', 0)} of 40 stories"
-        print(f"{name}, seed {run['seed']}: loss {run['training_loss']:.2f}, {kept}")
+        kept = [run["kept"].get(kind, 0) for kind in ("sentence", "name")]
+        said = f"of 40 stories {kept[0]} in whole sentences, {kept[1]} keep the name"
+        print(f"{name}: loss {run['training_loss']:.2f}, {said}")
     print(fill(shorten(runs[0]["story"], 260), 80), end="\n\n")
 
 # %% [markdown]
-# With the straight view a model still learns which words like to follow each other. But who the story is about, what
-# they have and where they are changes from sentence to sentence. The loss says that something is worse; it doesn't say
-# what. (Lesson 05 has a test that sees this mistake without a right model beside it.)
+# With the straight view a model still learns whole sentences. What it can't keep is a fact from one sentence to the
+# next: who the story is about, what they have, where they are. The loss says that something is worse; it doesn't say
+# what.
+#
+# And does any test tell you that the heads are scrambled? Lesson 02 had one for causal attention: change the last
+# token, and see whether the output of an earlier token changes. **Predict.** With the mask in place, does this test see
+# the straight view?
+
+# %%
+generator = torch.Generator().manual_seed(7)
+matrices = torch.randn(3, 4, 3, generator=generator).to(device)  # queries, keys, values
+
+
+def attention(x, split):
+    queries, keys, values = (split(x @ matrix.T) for matrix in matrices)
+    context, _ = attend(queries, keys, values, causal_keep(6, device=device))
+    return from_heads(context)
+
+
+def seen_by_last_token(split):
+    changed = torch.cat([x[:, :-1], -x[:, -1:]], dim=1)
+    moved = attention(changed, split) - attention(x, split)
+    return bool(moved[:, :-1].abs().max() > 1e-5)
+
+
+guess = ...  # "yes" or "no"
+predict(guess, lambda: seen_by_last_token(lambda wide: wide.view(1, 2, 6, 2)))
+
+# %%
+print("the right split leaks:", seen_by_last_token(lambda wide: to_heads(wide, 2)))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It does. The mask hides later *rows*, and in the scrambled tables an early row holds a late word: the first row of
+# head 1 is a part of "work". So the future leaks into earlier outputs, and the test needs no right model beside it.
+#
+# </details>
 #
 # ## Proof
 #
@@ -508,7 +495,7 @@ for name in ("right", "split-without-transpose"):
 
 # %%
 generator = torch.Generator().manual_seed(0)
-sizes = (2, 5, 3, 7), (4, 6, 5, 3), (7, 2, 4, 1)
+sizes = (2, 5, 3, 7), (4, 6, 5, 3), (7, 4, 2, 3)
 for batch, num_tokens, num_heads, head_dim in sizes:
     sample = torch.randn(batch, num_tokens, num_heads * head_dim, generator=generator)
     heads = to_heads(sample, num_heads)

@@ -38,7 +38,7 @@ EXERCISE = ModuleExercise(
     difficulty=4,
     minutes=15,
     prompt=(
-        "The eleven steps of the lesson as one module, causal, with one change: the width of a head is an argument of "
+        "The five parts of the lesson as one module, causal, with one change: the width of a head is an argument of "
         "its own, as in many recent models, and `num_heads * head_dim` need not be `d_out`. Queries, keys and values "
         "are `num_heads * head_dim` wide, and the output projection makes `d_out` of the merged heads. Call the "
         "projections `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias."

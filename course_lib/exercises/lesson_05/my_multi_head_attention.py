@@ -36,7 +36,7 @@ EXERCISE = ModuleExercise(
     difficulty=3,
     minutes=6,
     prompt=(
-        "The eleven steps as a module, causal; `d_out` is the width over all heads. The check takes any names and any "
+        "The five parts as a module, causal; `d_out` is the width over all heads. The check takes any names and any "
         "layout of the parameters. The lessons use `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias, and each "
         "of these must be what its name says."
     ),

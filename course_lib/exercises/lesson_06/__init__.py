@@ -22,9 +22,9 @@ SET = ExerciseSet(
     title="shared keys and values",
     intro=(
         "You will write multi-query and grouped-query attention as classes, hand shared heads out, turn trained "
-        "matrices into shared ones, and let a new token use a cache. The class at the end begins with an empty "
+        "matrices into shared ones, and give a class a cache. The class at the end begins with an empty "
         "cell.\n\n"
-        "**You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 75 minutes."
+        "**You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 65 minutes."
     ),
     imports="""\
 import torch
@@ -41,8 +41,13 @@ from course_lib.exercises import check, progress, review""",
         pool_heads.EXERCISE,
         grouped_query_with_gaps.EXERCISE,
         grouped_query.EXERCISE,
-        decode_step.EXERCISE,
         cached_attention.EXERCISE,
     ),
-    blanks=(multi_query.EXERCISE, my_multi_query_attention.EXERCISE, kv_head_of.EXERCISE, cache_bytes.EXERCISE),
+    blanks=(
+        multi_query.EXERCISE,
+        my_multi_query_attention.EXERCISE,
+        kv_head_of.EXERCISE,
+        cache_bytes.EXERCISE,
+        decode_step.EXERCISE,
+    ),
 )

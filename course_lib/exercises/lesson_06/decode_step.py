@@ -21,7 +21,7 @@ EXERCISE = FunctionExercise(
     decode_step,
     title="One new token and a cache",
     difficulty=3,
-    minutes=10,
+    minutes=6,
     prompt=(
         "One new token comes in, for each sample of a batch. `queries` is (batch, head, 1, head_dim); its `key` and "
         "`value` are (batch, kv head, 1, head_dim); the cache holds those of all tokens before it, `cached_keys` and "
@@ -33,7 +33,7 @@ EXERCISE = FunctionExercise(
     hints=(
         "First grow both caches, then let the new query attend to all of it. A token may attend to itself, too.",
         "`torch.cat([cached_keys, key], dim=2)` joins them along the tokens. No mask is needed: nothing is later.",
-        "`share_heads` copies keys and values for each query head: right numbers, at a price that the lesson measures. "
+        "`share_heads` copies keys and values for each query head: right numbers, and a copy again. "
         "Without a copy, one `reshape` makes the heads that share a kv head its queries, (batch, kv head, heads per kv "
         "head, head_dim); at the end go back to the shape of `queries`.",
     ),

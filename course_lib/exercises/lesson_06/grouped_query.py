@@ -42,7 +42,7 @@ EXERCISE = ModuleExercise(
         "The whole module, causal, from an empty class. `d_out` is the width over all query heads. There are "
         "`num_kv_heads` heads of keys and of values, each d_out // num_heads wide, and consecutive query heads share "
         "one. Call the projections `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias. `share_heads` of "
-        "exercise 2 may help; it copies keys and values, which exercise 6 avoids. No peeking at the gaps above."
+        "exercise 2 may help; it copies keys and values. No peeking at the gaps above."
     ),
     hints=(
         "It is `MultiHead` from the exercises of lesson 05 with narrower `k_proj` and `v_proj`: "

@@ -25,7 +25,7 @@ EXERCISE = FunctionExercise(
         "Two functions of PyTorch repeat along an axis. For heads 0, 1 and twice as many query heads, "
         "`keys.repeat(1, 2, 1, 1)` gives 0, 1, 0, 1, and `keys.repeat_interleave(2, dim=1)` gives 0, 0, 1, 1.",
         "`keys.repeat_interleave(num_heads // num_kv_heads, dim=1)`, where `num_kv_heads` is `keys.shape[1]`. (It "
-        "copies. Exercise 6 does without the copy.)",
+        "copies. The lesson's `decode_step` does without the copy.)",
     ),
     inputs={"num_heads": lambda kv_head, group: kv_head * group},
     also=({"kv_head": 1}, {"group": 1}, {"batch": 1, "token": 1, "head_dim": 1}),

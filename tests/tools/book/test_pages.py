@@ -74,7 +74,7 @@ def test_how_long_the_course_is_comes_from_the_table():
 def test_the_plan_for_a_class_has_the_minutes_of_the_front_page_and_fits(monkeypatch):
     rows = {row.number: row for row in read_walk(ROOT)}
     lines = sessions.plan([*rows.values()]).splitlines()[2:]
-    assert len(lines) == len(sessions.SESSIONS) == 4 and sessions.LENGTH == 90  # "four sessions", "ninety minutes"
+    assert len(lines) == len(sessions.SESSIONS) == 5 and sessions.LENGTH == 90  # "five sessions", "ninety minutes"
     for number, line in enumerate(lines, 1):
         session, in_class, at_home, _ = line.strip("| ").split(" | ")
         taught, practised = (re.findall(r"\[(\d\d)\]", cell) for cell in (in_class, at_home))
