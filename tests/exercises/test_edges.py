@@ -43,7 +43,6 @@ NEVER_ONE = {
     "permute_meta_weights": "row",
     "greedy_decode": "token",  # a prompt and what follows it
     "write_greedily": "token",
-    "weight_before_by_place": "query-1",
     "two_mixes": "width",  # two halves
     "output_of_head": "d_out",  # several heads
     "real_positions": "token",  # its text speaks of sentences
