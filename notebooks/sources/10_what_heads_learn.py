@@ -1,12 +1,13 @@
 # %% [markdown]
 # # See what heads learn
 #
-# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/10_what_heads_learn.ipynb)
+# [Open in
+# Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/10_what_heads_learn.ipynb)
 #
 # A storyteller reads about a bear named Zoe and a pig named Leo. Asked for the bear's name, it says Zoe, as it should.
-# Then it reads the same text once more, word for word, with the same weight matrices, and says Leo. All that happened in
-# between: sixteen numbers of one word changed places with sixteen numbers of another. Run the first cell. By the end of
-# this lesson you'll have found the head whose numbers these are, in models that you haven't seen opened before, and
+# Then it reads the same text once more, word for word, with the same weight matrices, and says Leo. All that happened
+# in between: sixteen numbers of one word changed places with sixteen numbers of another. Run the first cell. By the end
+# of this lesson you'll have found the head whose numbers these are, in models that you haven't seen opened before, and
 # you'll have done this exchange yourself, and others.
 #
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
@@ -29,6 +30,7 @@ if importlib.util.find_spec("course_lib") is None:
 # %%
 import copy
 from contextlib import contextmanager
+from textwrap import fill
 
 import torch
 from torch import nn
@@ -48,7 +50,7 @@ told = (
     "What was the name of the bear? It was"
 )
 story = told.format(hero="Zoe", friend="Leo")
-print(story)
+print(fill(story, 80))
 
 
 def exchanged(module, inputs, keys):  # (b, t, m), in a model that you know already
@@ -69,10 +71,10 @@ print("exchanged:", told_wrong.split()[-1])
 #
 # ## Find the head
 #
-# In lesson 03 you removed all eight heads of this model, one after another, to see which matters. A large model has
-# thousands. So first measure where each head looks, which takes a single run. We let a model read stories that it
-# hasn't been trained on, all of the same length, and ask at every place where a fact is said again: how much of its
-# attention does a head give to that word, where it stood before?
+# In lesson 03 you removed all eight heads of this model, built as a wrapper, one after another, to see which matters. A
+# large model has thousands. So first measure where each head looks, which takes a single run. We let a model read
+# stories that it hasn't been trained on, all of the same length, and ask at every place where a fact is said again: how
+# much of its attention does a head give to that word, where it stood before?
 
 # %%
 chosen = [one for one in stories(4000, seed=2_200_000) if len(words(one.text)) == 85]
@@ -170,14 +172,14 @@ show_heads(looks_up(multi_query, "name"))
 # Indirect Object Identification in GPT-2 small](https://arxiv.org/abs/2211.00593), 2022).
 #
 # Other habits are measured by the same function, with other keys wanted. Heads that look at the token before the query
-# are **previous-token heads**; heads that look at what came *after* an earlier copy of the query are **induction heads**
-# (Elhage et al., [A Mathematical Framework for Transformer
+# are **previous-token heads**; heads that look at what came *after* an earlier copy of the query are **induction
+# heads** (Elhage et al., [A Mathematical Framework for Transformer
 # Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
-# Induction Heads](https://arxiv.org/abs/2209.11895), 2022). Exercises 1 to 3 of [the sheet](exercises/10_exercises.ipynb)
-# are about these two.
+# Induction Heads](https://arxiv.org/abs/2209.11895), 2022). Exercises 1 to 3 of [the
+# sheet](exercises/10_exercises.ipynb) are about these two.
 #
-# "best" is larger, with three blocks. **Predict.** How many of its twelve heads give more than half of their attention
-# to the right name?
+# "best" has three blocks of four heads. **Predict.** How many of its twelve heads give more than half of their
+# attention to the right name?
 
 # %%
 best = load_storyteller("best").to(device)
@@ -187,10 +189,14 @@ predict(guess, lambda: int((looks_up(best, "name") > 0.5).sum()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Four, two in block 1 and two in block 2; `show_heads(looks_up(best, "name"))` prints them all.
+# Four, two in block 1 and two in block 2. The next cell prints them all.
 #
 # </details>
-#
+
+# %%
+show_heads(looks_up(best, "name"))
+
+# %% [markdown]
 # ## An attention that can be opened
 #
 # Attention weights say where a head looks. Does anything depend on it? To find out, we have to change what happens
@@ -198,8 +204,9 @@ predict(guess, lambda: int((looks_up(best, "name") > 0.5).sum()))
 # a tidier way: a class with a door.
 #
 # **Write it yourself, from an empty class.** Grouped-query attention, as in lesson 06, that gives each query head its
-# own copy of keys and values. It has an attribute `edit`, which is `None` at first. If it is set to a function, `forward`
-# calls it with queries, keys and values, each (batch, head, token, head_dim), and goes on with the three that it returns.
+# own copy of keys and values. It has an attribute `edit`, which is `None` at first. If it is set to a function,
+# `forward` calls it with queries, keys and values, each (batch, head, token, head_dim), and goes on with the three that
+# it returns.
 
 # %%
 class MyOpenAttention(nn.Module):
@@ -313,8 +320,10 @@ def opened(form, num_kv_heads):
 @contextmanager
 def edited(model, block, edit):
     model.attentions[block].edit = edit
-    yield
-    model.attentions[block].edit = None
+    try:
+        yield
+    finally:
+        model.attentions[block].edit = None
 
 
 @torch.no_grad()
@@ -333,7 +342,7 @@ def sure_of(logits):  # kind -> a probability
 
 def show_sure(name, logits):
     shown = "  ".join(f"{kind} {sure:.2f}" for kind, sure in sure_of(logits).items())
-    print(f"{name:20} {shown}")
+    print(f"{name:17} {shown}")
 
 
 # %% [markdown]
@@ -385,26 +394,32 @@ for head in range(4):
     show_sure(f"without (1, {head})", without(multi_query, 1, head))
 
 # %% [markdown]
-# The measure named the right head: without it the model knows no fact any more, and without another one of its block it
-# keeps them all. In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name.
-#
-# **Predict.** How sure of the names is "best" without this head?
+# The measure named the right head: without it hardly a fact is left, and without any other of its block most of the
+# certainty stays. In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name. With all
+# its heads the model is this sure:
 
 # %%
 best = opened("best", 2)
+show_sure("best", best(tokens))
+
+# %% [markdown]
+# **Predict.** How sure of the names is it without head (2, 2)?
+
+# %%
 guess = ...  # a number from 0 to 1
 predict(guess, lambda: sure_of(without(best, 2, 2))["name"], within=0.1)
 
 # %%
-show_sure("best", best(tokens))
+show_sure("without (2, 2)", without(best, 2, 2))
 show_sure("without (2, 1)", without(best, 2, 1))
 show_sure("without (2, 1, 2)", without(best, 2, 1, 2))
 show_sure("without block 2", without(best, 2, 0, 1, 2, 3))
 
 # %% [markdown]
-# Hardly anything is lost, because others look up the name, too. Only without both heads of block 2 does it get less
-# sure, and even then block 1 keeps most names. **Where a head looks and whether it is needed are two questions.** Wang
-# et al. met the same in GPT-2: with the name movers removed, *backup* name movers took over.
+# Little is lost without either of the two that look at the name in block 2, more without both, and even without the
+# whole block most of the names survive, for block 1 looks them up as well. **Where a head looks and whether it is
+# needed are two questions.** Wang et al. met the same in GPT-2: with the name movers removed, *backup* name movers took
+# over.
 #
 # Now do exercises 4 and 5 of [the sheet](exercises/10_exercises.ipynb).
 #
@@ -478,11 +493,11 @@ def patched(part):
     return run_with(model, here, 1, part, lambda one: patch(one, there[part], 2))
 
 
-draw_patch("Zoe", "Mila", PARTS, "values")
+draw_patch("Zoe", "Mila", PARTS, "queries")
 
 # %% [markdown]
-# We try it with a hundred pairs of stories. **Predict.** Which of the three, brought from the other story, brings the
-# other name: `"queries"`, `"keys"` or `"values"`?
+# The picture shows it for the queries. We try all three, with a hundred pairs of stories. **Predict.** Which of the
+# three, brought from the other story, brings the other name: `"queries"`, `"keys"` or `"values"`?
 
 # %%
 guess = ...  # one of the three, in quotes
@@ -494,8 +509,8 @@ for part in PARTS:
     print(f"{part:8} own name {says(logits, own):.2f}, other name {says(logits, other):.2f}")
 
 # %% [markdown]
-# All of the name is in the values, and none of it in queries and keys. They don't even depend on it enough to matter:
-# with the other story's keys the head looks at the same word.
+# The values carry the name, and they alone. Whatever the other story's queries and keys know of Mila, the model still
+# says Zoe.
 #
 # To replace a part of one run by that of another is called **activation patching**. A swap between two ordinary inputs,
 # such as ours, is an **interchange intervention** (Geiger et al., [Causal Abstractions of Neural
@@ -568,11 +583,18 @@ predict(guess, lambda: says(exchanging("keys", "values"), own), within=0.05)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# In all. Each label is on its own box again, and a softmax doesn't care in which order the boxes stand. Here only the
+# In all. Each label is on its own box again, and softmax doesn't care in which order the boxes stand. Here only the
 # last query counts, which may look at both; for a query between the two the mask would make a difference.
 #
 # </details>
-#
+
+# %%
+with torch.no_grad():
+    as_it_was = model(here)[:, -1]
+torch.testing.assert_close(exchanging("keys", "values")[:, -1], as_it_was)
+print("keys and values exchanged: the same logits after the last token")
+
+# %% [markdown]
 # ## Who wrote the labels
 #
 # A key of block 1 is computed from what block 0 left at that word. The name itself is there from the start; that it is
@@ -594,8 +616,8 @@ def without_messages(part):
 
 
 # %% [markdown]
-# **Predict.** Let the keys alone miss the messages of block 0. Of how many of the five kinds does the model then get less
-# sure by more than 0.1?
+# **Predict.** Let the keys alone miss the messages of block 0. Of how many of the five kinds does the model then get
+# less sure by more than 0.1?
 
 # %%
 before, after = sure_of(model(tokens)), sure_of(without_messages("keys"))
@@ -609,8 +631,8 @@ for part in PARTS:
 
 # %% [markdown]
 # The values can do without: a name is a name. The keys need the messages for names and animals, of which most stories
-# have two, one for the hero and one for the friend. A place, here, is found by being a place. The queries need messages
-# for nearly everything, to know what is asked.
+# have two, one for the hero and one for the friend. Things, colours and places are found without. The queries suffer
+# most widely: they have to know what is asked.
 #
 # When a head reads in its queries, keys or values what a head below has written, Elhage et al. call that **Q-, K- or
 # V-composition**. And to change what goes along one path, while all others carry what they did, is **path patching**
@@ -632,7 +654,7 @@ print(f"another word:       {to_start[~fact_next & late].mean():.2f}")
 print(f"at most:            {to_start[~fact_next & late].max():.2f}")
 
 # %% [markdown]
-# The column of `(start)` is there where nothing has to be looked up, and where a fact comes next it vanishes. So is it
+# The column of `(start)` is there where no such fact comes next, and where one does it vanishes. So is it
 # an **attention sink** (Xiao et al., [Efficient Streaming Language Models with Attention
 # Sinks](https://arxiv.org/abs/2309.17453), 2023; lesson [09](09_smaller_caches.ipynb)), which takes weight that isn't
 # needed? Or does the head fetch something from there? A bright column doesn't tell. Your tools do: set the head's value

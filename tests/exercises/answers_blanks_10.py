@@ -28,7 +28,7 @@ def next_by_rows(tokens):
 
 
 def weight_by_loop(weights, wanted):
-    batch, num_heads, num_tokens, _ = weights.shape
+    batch, _, num_tokens, _ = weights.shape
     sums = []
     for sample in range(batch):
         for query in range(num_tokens):
@@ -114,6 +114,23 @@ class OpenByAttend(nn.Module):
         return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
+class OpenHeadByHead(OpenByAttend):
+    def forward(self, x):
+        shared = self.num_heads // self.num_kv_heads
+        queries = torch.stack(self.q_proj(x).chunk(self.num_heads, 2), 1)
+        keys, values = (
+            torch.stack([one for one in made.chunk(self.num_kv_heads, 2) for _ in range(shared)], 1)
+            for made in (self.k_proj(x), self.v_proj(x))
+        )
+        if self.edit:
+            queries, keys, values = self.edit(queries, keys, values)
+        heads = [
+            attend(*(one[:, i : i + 1] for one in (queries, keys, values)), causal_keep(x.shape[1]))[0][:, 0]
+            for i in range(self.num_heads)
+        ]
+        return self.out_proj(torch.cat(heads, 2))
+
+
 class OpenWithTiledHeads(OpenByAttend):
     def forward(self, x):
         batch, num_tokens, _ = x.shape
@@ -130,7 +147,7 @@ class OpenWithTiledHeads(OpenByAttend):
 RIGHT = {
     "holds_next_word": [next_by_loop, next_by_padding, next_by_rows],
     "mean_weight_on": [weight_by_loop, weight_by_counts, weight_by_einsum],
-    "MyOpenAttention": [OpenByAttend],
+    "MyOpenAttention": [OpenByAttend, OpenHeadByHead],
     "replace_by_mean": [mean_by_list, mean_by_where],
     "patch": [patch_by_where, patch_by_cat],
     "exchange": [exchange_by_index, exchange_by_clones],

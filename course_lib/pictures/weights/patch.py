@@ -32,7 +32,8 @@ class PatchScene:
 
     def describe(self) -> str:
         own = [part for part in self.parts if part != self.patched]
-        return f"{self.title}. {' and '.join(own)}: {self.here}'s; {self.patched}: {self.there}'s, {self.there} → {self.here}."
+        taken = f"{self.patched}: {self.there}'s, {self.there} → {self.here}"
+        return f"{self.title}. {' and '.join(own)}: {self.here}'s; {taken}."
 
     def draw(self) -> Canvas:
         whose = [self.there if part == self.patched else self.here for part in self.parts]
