@@ -10,7 +10,7 @@
 # of this lesson you'll have found the head whose numbers these are, in models that you haven't seen opened before, and
 # you'll have done this exchange yourself, and others.
 #
-# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
+# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 55 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -45,9 +45,9 @@ device = course_device()
 storyteller = load_storyteller("weight split").to(device)
 told = (
     "In a green valley lived a bear named {hero}. One morning {hero} went to the lake. "
-    'By the lake she met a pig. "My name is {friend}," said the pig. "And I am {hero}," '
-    "said the bear. {hero} and {friend} talked until the sun went down. "
-    "What was the name of the bear? It was"
+    'By the lake she met a pig. "My name is {friend}," said the pig. '
+    '"And I am {hero}," said the bear. {hero} and {friend} talked until '
+    "the sun went down. What was the name of the bear? It was"
 )
 story = told.format(hero="Zoe", friend="Leo")
 print(fill(story, 80))
@@ -228,7 +228,7 @@ MyOpenAttention = filled("MyOpenAttention", MyOpenAttention)
 #     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
 #         super().__init__()
 #         self.head_dim = d_out // num_heads
-#         self.heads_per_group = num_heads // num_kv_heads
+#         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
 #         self.q_proj = nn.Linear(d_in, d_out, bias=False)
 #         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
 #         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -241,8 +241,9 @@ MyOpenAttention = filled("MyOpenAttention", MyOpenAttention)
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         queries = self.to_heads(self.q_proj(x))
 #         # a copy for each head, so that one head's can be changed alone
-#         keys = self.to_heads(self.k_proj(x)).repeat_interleave(self.heads_per_group, 1)
-#         values = self.to_heads(self.v_proj(x)).repeat_interleave(self.heads_per_group, 1)
+#         shared = self.num_heads // self.num_kv_heads
+#         keys = self.to_heads(self.k_proj(x)).repeat_interleave(shared, dim=1)
+#         values = self.to_heads(self.v_proj(x)).repeat_interleave(shared, dim=1)
 #         if self.edit:
 #             queries, keys, values = self.edit(queries, keys, values)
 #         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
@@ -329,7 +330,9 @@ def edited(model, block, edit):
 @torch.no_grad()
 def run_with(model, tokens, block, part, change):  # the model's logits
     def edit(*parts):
-        return [change(one) if name == part else one for name, one in zip(PARTS, parts, strict=True)]
+        changed = list(parts)
+        changed[PARTS.index(part)] = change(parts[PARTS.index(part)])
+        return changed
 
     with edited(model, block, edit):
         return model(tokens)
@@ -506,7 +509,8 @@ predict(guess, lambda: max(PARTS, key=lambda part: says(patched(part), other)))
 # %%
 for part in PARTS:
     logits = patched(part)
-    print(f"{part:8} own name {says(logits, own):.2f}, other name {says(logits, other):.2f}")
+    said = f"own name {says(logits, own):.2f}, other name {says(logits, other):.2f}"
+    print(f"{part:8} {said}")
 
 # %% [markdown]
 # The values carry the name, and they alone. Whatever the other story's queries and keys know of Mila, the model still
@@ -646,12 +650,12 @@ for part in PARTS:
 # name mover of "multi-query" gives to the first token, `(start)`, once it has read twenty words:
 
 # %%
-to_start = weights_of(load_storyteller("multi-query").to(device))[1, :, 0, :, 0]  # (b, q)
+weights = weights_of(load_storyteller("multi-query").to(device))
+to_start = weights[1, :, 0, :, 0]  # (b, q)
 fact_next = torch.stack(list(repeats.values())).any(dim=0)
 late = torch.arange(tokens.shape[1], device=device) >= 20
 print(f"a fact comes next:  {to_start[fact_next & late].mean():.2f}")
 print(f"another word:       {to_start[~fact_next & late].mean():.2f}")
-print(f"at most:            {to_start[~fact_next & late].max():.2f}")
 
 # %% [markdown]
 # The column of `(start)` is there where no such fact comes next, and where one does it vanishes. So is it
@@ -663,7 +667,8 @@ print(f"at most:            {to_start[~fact_next & late].max():.2f}")
 
 # %%
 def loss_of(logits):
-    return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).item()
+    logits, following = logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+    return nn.functional.cross_entropy(logits, following).item()
 
 
 def nothing_at_start(values):

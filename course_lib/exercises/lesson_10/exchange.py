@@ -15,7 +15,7 @@ EXERCISE = FunctionExercise(
     exchange,
     title="Exchange what two words have",
     difficulty=1,
-    minutes=3,
+    minutes=2,
     prompt=(
         "`here` is (batch, head, token, head_dim), such as the keys of a block. Return it with what stands at the "
         "tokens number `one` and `other` exchanged, in all samples and heads. Leave `here` as it is."
@@ -27,12 +27,13 @@ EXERCISE = FunctionExercise(
     ),
     inputs={
         "here": "batch num_heads token head_dim",
-        "one": lambda rng, token: rng.integer(token - 2),
+        "one": lambda rng, token: rng.integer(max(token - 1, 1)),
         "other": lambda token: token - 1,
     },
     least={"one": 0},
     arguments={"here": "batch head token head_dim"},
     axes="batch head token head_dim",
+    fixed="token",
     wrong="""
 = here[:, :, one] => = exchanged[:, :, one]
     one of the two in both places

@@ -32,7 +32,7 @@ EXERCISE = FunctionExercise(
     holds_next_word,
     title="Which keys hold the next word",
     difficulty=2,
-    minutes=4,
+    minutes=3,
     prompt=(
         "Where could a head find the word that comes next? Return a table of bool, (batch, query, key), that is True "
         "where the key's token equals the token *after* the query, and the key isn't later than the query. For the "

@@ -38,7 +38,7 @@ EXERCISE = FunctionExercise(
     mean_weight_on,
     title="Measure what a head looks at",
     difficulty=2,
-    minutes=5,
+    minutes=3,
     prompt=(
         "How much does each head look at the keys that `wanted` marks? For each query that has such a key, add up its "
         "weights on all of them. Return the mean of these sums for each head, over all such queries of all samples "

@@ -10,7 +10,7 @@ class MyOpenAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
         self.head_dim = d_out // num_heads
-        self.heads_per_group = num_heads // num_kv_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -23,8 +23,9 @@ class MyOpenAttention(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries = self.to_heads(self.q_proj(x))
         # a copy for each head, so that one head's can be changed alone
-        keys = self.to_heads(self.k_proj(x)).repeat_interleave(self.heads_per_group, 1)
-        values = self.to_heads(self.v_proj(x)).repeat_interleave(self.heads_per_group, 1)
+        shared = self.num_heads // self.num_kv_heads
+        keys = self.to_heads(self.k_proj(x)).repeat_interleave(shared, dim=1)
+        values = self.to_heads(self.v_proj(x)).repeat_interleave(shared, dim=1)
         if self.edit:
             queries, keys, values = self.edit(queries, keys, values)
         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
@@ -38,7 +39,7 @@ EXERCISE = ModuleExercise(
     MyOpenAttention,
     title="Attention that can be changed from outside",
     difficulty=3,
-    minutes=8,
+    minutes=6,
     prompt=(
         "Causal grouped-query attention with `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias; consecutive "
         "query heads share a kv head. It has an attribute `edit`, None at first. If somebody sets it to a function, "
@@ -56,7 +57,7 @@ EXERCISE = ModuleExercise(
     wrong="""
 masked_fill(hidden, -torch.inf) => masked_fill(hidden, 0.0)
     attention whose mask fills with 0 [mask-with-zero]
-keys = self.to_heads(self.k_proj(x)).repeat_interleave(self.heads_per_group, 1) => keys = self.to_heads(self.k_proj(x)).repeat(1, self.heads_per_group, 1, 1)
+keys = self.to_heads(self.k_proj(x)).repeat_interleave(shared, dim=1) => keys = self.to_heads(self.k_proj(x)).repeat(1, shared, 1, 1)
     attention whose heads get the keys of other groups
     ? Which query heads share a kv head: neighbours, or every second one?
 (queries * self.head_dim**-0.5) => queries

@@ -16,7 +16,7 @@ EXERCISE = FunctionExercise(
     patch,
     title="Take one head from another run",
     difficulty=1,
-    minutes=3,
+    minutes=1,
     prompt=(
         "`here` and `there` are what the heads of a block have in two runs, both (batch, head, token, head_dim): their "
         "queries, say. Return what they have here, but with head number `head` taken from there. Leave both as they "
@@ -36,6 +36,7 @@ EXERCISE = FunctionExercise(
     least={"head": 0},
     arguments={"here": "batch head token head_dim", "there": "batch head token head_dim"},
     axes="batch head token head_dim",
+    fixed="head",
     wrong="""
 patched[:, head] = there[:, head] => pass
     what was here: nothing was taken from there

@@ -16,7 +16,7 @@ EXERCISE = FunctionExercise(
     replace_by_mean,
     title="Remove what a head carries",
     difficulty=2,
-    minutes=3,
+    minutes=2,
     prompt=(
         "Replace each value of head number `head` by the mean of that head's values, over all samples and tokens. The "
         "other heads keep their values. Leave `values`, (batch, head, token, head_dim), as it is."
@@ -34,6 +34,7 @@ EXERCISE = FunctionExercise(
     least={"head": 0},
     arguments={"values": "batch head token head_dim"},
     axes="batch head token head_dim",
+    fixed="head",
     wrong="""
 replaced[:, head] = values[:, head].mean(dim=(0, 1)) => pass
     the values as they were

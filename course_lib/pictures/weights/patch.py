@@ -28,7 +28,7 @@ class PatchScene:
 
     @property
     def caption(self) -> str:
-        return f"Everything else is the run on {self.here}'s story. Whose name does it say?"
+        return f"Everything else is the run on {self.here}'s story."
 
     def describe(self) -> str:
         own = [part for part in self.parts if part != self.patched]
@@ -67,7 +67,9 @@ class PatchScene:
         drawing = Canvas()
         x = self.parts.index(self.patched) * (BOX + STYLE.near) + BOX / 2
         drawing.lines([(x, 2, x, STYLE.cell), (x, 2, x - 5, 9), (x, 2, x + 5, 9)])
-        drawing.text(x - STYLE.near, SMALL_NOTE.base(STYLE.cell), "taken from there", SMALL_NOTE, anchor="end")
+        first = self.patched == self.parts[0]
+        at, anchor = (x + STYLE.near, "start") if first else (x - STYLE.near, "end")
+        drawing.text(at, SMALL_NOTE.base(STYLE.cell), "taken from there", SMALL_NOTE, anchor=anchor)
         return drawing
 
 
