@@ -754,6 +754,6 @@ print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
 # found here is about these trained models, not about attention as such.
 # [Transformer Explainer](https://poloclub.github.io/transformer-explainer/) shows the heads of a trained GPT-2.
 #
-# **Practise:** [six exercises](exercises/10_exercises.ipynb), about half an hour.
+# **Practise:** [six exercises](exercises/10_exercises.ipynb), about 25 minutes.
 #
 # **Next:** [11 Make it fast, and know why](11_fast.ipynb).

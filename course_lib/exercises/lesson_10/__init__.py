@@ -24,7 +24,7 @@ SET = ExerciseSet(
     intro=(
         "You will measure the habits for which heads are best known, remove a head from a layer's output, and exchange "
         "what it found by that of another run.\n\n"
-        "**You need** [lesson 10](../10_what_heads_learn.ipynb). **It takes** about half an hour. Nothing is trained: "
+        "**You need** [lesson 10](../10_what_heads_learn.ipynb). **It takes** about 25 minutes. Nothing is trained: "
         "each function gets the numbers of a model, and all attention weights are causal, so that a weight on a later "
         "token is 0."
     ),
