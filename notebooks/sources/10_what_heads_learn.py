@@ -424,7 +424,7 @@ show_sure("without block 2", without(best, 2, 0, 1, 2, 3))
 # needed are two questions.** Wang et al. met the same in GPT-2: with the name movers removed, *backup* name movers took
 # over.
 #
-# Now do exercises 4 and 5 of [the sheet](exercises/10_exercises.ipynb).
+# Now do exercise 5 of [the sheet](exercises/10_exercises.ipynb).
 #
 # ## Two stories that differ in one word
 #
@@ -602,8 +602,9 @@ print("keys and values exchanged: the same logits after the last token")
 # ## Who wrote the labels
 #
 # A key of block 1 is computed from what block 0 left at that word. The name itself is there from the start; that it is
-# the *hero's* name must have come from other words, and attention alone moves things between words. So silence the
-# attention of block 0, but let just one of the three see it: queries, keys or values of head (1, 2).
+# the *hero's* name must have come from other words, and attention alone moves things between words. So run the
+# model with the attention of block 0 silenced, and bring one thing from that run into an ordinary one: the queries, the
+# keys or the values of head (1, 2). All else is as it was.
 
 
 # %%
@@ -634,7 +635,7 @@ for part in PARTS:
     show_sure(f"unwritten {part}", without_messages(part))
 
 # %% [markdown]
-# The values can do without: a name is a name. The keys need the messages for names and animals, of which most stories
+# The values can do without: a name is a name. The keys need the messages for names and animals, of which many stories
 # have two, one for the hero and one for the friend. Things, colours and places are found without. The queries suffer
 # most widely: they have to know what is asked.
 #
@@ -698,7 +699,8 @@ print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
 
 # %% [markdown]
 # The loss stays where it was, because there was little to fetch: the value of `(start)` is short. In this model it is a
-# sink. In another, a head might look at the first token to copy it, with the same bright column.
+# sink. In another, a head might look at the first token to copy it, with the same bright column. Exercise 4 of [the
+# sheet](exercises/10_exercises.ipynb) measures such columns.
 #
 # ## Your turn: an unknown model
 #
