@@ -744,7 +744,7 @@ print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
 #    show_sure("unwritten keys", run_with(unknown, tokens, 1, "keys", both))
 #    ```
 #
-#    Names and animals fall to less than half. So it tells hero and friend apart by what block 0 has written, though not by
+#    Names and animals fall below half. So it tells hero and friend apart by what block 0 has written, though not by
 #    positions. One task, several solutions: a circuit that you find in one model needn't be in the next.
 #
 # </details>
