@@ -29,6 +29,7 @@ from .weights.attended_words import draw_attended_words
 from .weights.comparison import compare
 from .weights.heatmap import head_heatmaps, heatmap
 from .weights.masks import mask_conventions
+from .weights.patch import draw_patch
 from .weights.tiles import draw_tiles
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "draw_kv_sharing",
     "draw_listing",
     "draw_matrix_product",
+    "draw_patch",
     "draw_projections",
     "draw_rotary",
     "draw_tiles",

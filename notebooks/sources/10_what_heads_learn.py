@@ -1,13 +1,16 @@
 # %% [markdown]
 # # See what heads learn
 #
-# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/10_what_heads_learn.ipynb)
+# [Open in
+# Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/10_what_heads_learn.ipynb)
 #
-# You will train four tiny models in seconds, and find out what their heads learn, and when. You measure where each
-# head looks, switch heads off, and exchange what a head passes on, to test the story that you tell about it. The last
-# model gets no positions at all.
+# A storyteller reads about a bear named Zoe and a pig named Leo. Asked for the bear's name, it says Zoe, as it should.
+# Then it reads the same text once more, word for word, with the same weight matrices, and says Leo. All that happened
+# in between: sixteen numbers of one word changed places with sixteen numbers of another. Run the first cell. By the end
+# of this lesson you'll have found the head whose numbers these are, in models that you haven't seen opened before, and
+# you'll have done this exchange yourself, and others.
 #
-# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
+# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 55 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -25,678 +28,734 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
-from copy import deepcopy
+import copy
+from contextlib import contextmanager
+from textwrap import fill
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from course_lib.attention import MultiHeadAttention, MultiQueryAttention
+from course_lib.attention import GroupedQueryAttention
 from course_lib.device import course_device
-from course_lib.exercises import filled, predict
-from course_lib.pictures import head_heatmaps, line_plot
+from course_lib.exercises import filled, predict, sneak
+from course_lib.pictures import draw_patch
+from course_lib.stories import load_storyteller, stories, with_attention, words
 
 device = course_device()
-# products as small as ours are slower when several threads share them
-torch.set_num_threads(1)
+storyteller = load_storyteller("weight split").to(device)
+told = (
+    "In a green valley lived a bear named {hero}. One morning {hero} went to the lake. "
+    'By the lake she met a pig. "My name is {friend}," said the pig. '
+    '"And I am {hero}," said the bear. {hero} and {friend} talked until '
+    "the sun went down. What was the name of the bear? It was"
+)
+story = told.format(hero="Zoe", friend="Leo")
+print(fill(story, 80))
+
+
+def exchanged(module, inputs, keys):  # (b, t, m), in a model that you know already
+    keys = keys.clone()
+    keys[:, [9, 31], 32:48] = keys[:, [31, 9], 32:48]  # "Zoe" is token 9, "Leo" 31
+    return keys
+
+
+print("as it is: ", storyteller.write(story, num_words=1).split()[-1])
+with storyteller.attentions[1].k_proj.register_forward_hook(exchanged):
+    told_wrong = storyteller.write(story, num_words=1, use_cache=False)
+print("exchanged:", told_wrong.split()[-1])
 
 # %% [markdown]
-# ## A task that attention can solve
+# The three lines of `exchanged` are an experiment on a model's inside, and today's language models are studied with
+# experiments of this kind. You need a measure that *finds* heads worth looking at, a way to *remove* one, and a way to
+# *exchange* what it has got. You write all three.
 #
-# In our task 4 to 12 random letters, all different, form a round, which is repeated until there are 16 letters (so
-# the last round often breaks off). The model has to **say the next letter**.
+# ## Find the head
+#
+# In lesson 03 you removed all eight heads of this model, built as a wrapper, one after another, to see which matters. A
+# large model has thousands. So first measure where each head looks, which takes a single run. We let a model read
+# stories that it hasn't been trained on, all of the same length, and ask at every place where a fact is said again: how
+# much of its attention does a head give to that word, where it stood before?
 
 # %%
-alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-num_tokens = 16
-
-
-# %%
-def draw(num_samples, generator, shortest=4, longest=12, later=0):
-    """Letters (sample, token) in rounds of this length, and which can be known.
-
-    `later=1` leaves out the first capital of each row.
-    """
-    period = torch.randint(shortest, longest + 1, (num_samples, 1), generator=generator)
-    # all different within a round
-    order = torch.rand(num_samples, 26, generator=generator).argsort(dim=1)
-    place = torch.arange(num_tokens)
-    # in each row the letters at these numbers
-    return order.gather(1, place % period), place >= period + later
-
-
-# %%
-letters, known = draw(4, torch.Generator().manual_seed(0))
-for numbers, can in zip(letters.tolist(), known.tolist(), strict=True):
-    pairs = zip((alphabet[number] for number in numbers), can, strict=True)
-    print(" ".join(letter if sure else letter.lower() for letter, sure in pairs))
+chosen = [one for one in stories(4000, seed=2_200_000) if len(words(one.text)) == 85]
+tokens = torch.cat([storyteller.encode(one.text) for one in chosen])  # (b, t)
+KINDS = ("name", "animal", "thing", "colour", "place")
+# kind -> (b, t), True where the next word says such a fact again
+repeats = {kind: torch.zeros(tokens.shape, dtype=torch.bool) for kind in KINDS}
+for number, one in enumerate(chosen):
+    for fact in one.facts:
+        if fact.kind in KINDS:
+            repeats[fact.kind][number, list(fact.repeats)] = True
+repeats = {kind: table.to(device) for kind, table in repeats.items()}
+print(len(chosen), "stories; names said again:", repeats["name"].sum().item())
 
 # %% [markdown]
-# Lowercase letters are the first round, which can't be predicted. Capital letters can be predicted if you ask: *where
-# was the letter before this one seen earlier, and what came after it?* The rounds have different lengths, so looking
-# back by a fixed number of places isn't enough. For the first capital of a row the question has no answer, because the
-# letter before it is still a new one, such as the h before the I. That capital is always the row's first letter, which
-# will matter later.
-#
-# ## The model
-#
-# The model is a small transformer (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
-# 2017) without its feed-forward networks. If you skipped lesson 08, these parts are new:
-#
-# - The **embeddings** of the letters, one learned vector each, are the rows of a table. A second table has one per
-#   place, and the two vectors are added, so that a token carries both what it is and where it is.
-# - **LayerNorm** rescales each token's vector to mean 0 and variance 1, so that every layer gets numbers of a similar
-#   size.
-# - The **residual addition** `x + found` keeps what was there. So layer 1 can read the letters themselves as well as
-#   what layer 0 wrote.
-# - The last linear layer turns each vector into 26 scores, called **logits**, one per letter.
-#
-# The library's attention is causal, and can return its weights.
+# **Write it yourself.** Which keys hold the word that comes next? For the tokens D R D R, query 1 (the first R, after
+# which comes a D) has True at key 0 and nowhere else. A key may not be later than its query.
 
 
 # %%
-class TinyModel(nn.Module):
-    def __init__(self, attention, width=64):
-        super().__init__()
-        self.letters = nn.Embedding(26, width)
-        self.places = nn.Embedding(num_tokens, width)
-        layers = [attention(width, width, num_heads=2) for _ in range(2)]
-        self.layers = nn.ModuleList(layers)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.to_logits = nn.Linear(width, 26, bias=False)
-        for embedding in (self.letters, self.places):
-            nn.init.normal_(embedding.weight, std=0.2)
-
-    def forward(self, letters):
-        # (b, t) -> (b, t, m)
-        x = self.letters(letters) + self.places.weight[: letters.shape[1]]
-        all_weights = []
-        for layer, norm in zip(self.layers, self.norms[:-1], strict=True):
-            found, weights = layer(norm(x), return_weights=True)
-            x = x + found
-            all_weights.append(weights)  # (b, h, q, k)
-        # (b, t, 26), (layer, b, h, q, k)
-        return self.to_logits(self.norms[-1](x)), torch.stack(all_weights)
-
-
-# %% [markdown]
-# We test with 500 other sequences, and count how often the largest logit is the right letter, wherever it can be known
-# (exercise 1 of [the sheet](exercises/10_exercises.ipynb) asks for this function).
-
-# %%
-test_letters, test_known = draw(500, torch.Generator().manual_seed(12345))
-
-
-# %%
-@torch.no_grad()
-def run(model, letters):
-    logits, weights = model(letters.to(device))
-    return logits.cpu(), weights.cpu()
-
-
-# %%
-def accuracy(model):
-    logits, _ = run(model, test_letters)
-    # place t predicts t + 1
-    right = logits[:, :-1].argmax(dim=-1) == test_letters[:, 1:]
-    return right[test_known[:, 1:]].float().mean().item()
-
-
-# %%
-torch.manual_seed(3)
-untrained = TinyModel(MultiHeadAttention).to(device)
-print(f"untrained: {accuracy(untrained):.2f} right")
-
-# %% [markdown]
-# Guessing one of 26 letters gives the same.
-#
-# ## Train it
-#
-# Each step draws 32 sequences and computes the **cross-entropy**: minus the logarithm of the probability that the model
-# gives to the right letter, averaged over the letters that can be known. 0 is perfect, and guessing costs
-# $\ln 26 = 3.26$. The gradients say in which direction this loss falls, and all parameters move a little that way.
-#
-# How far each of them moves, **Adam** (Kingma and Ba, [Adam: A Method for Stochastic
-# Optimization](https://arxiv.org/abs/1412.6980), 2015) decides from its recent gradients, and the **learning rate**
-# (`"lr"`) scales all moves. It grows during a **warm-up** of 50 steps and shrinks afterwards, and gradients that are
-# too long are **clipped**.
-
-
-# %%
-def train(model, steps=600, fastest=5e-3, later=0):
-    generator, losses, copies = torch.Generator().manual_seed(3), {}, {}
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
-    for step in range(steps):
-        rate = fastest * min(1.0, (step + 1) / 50) * (1 - step / steps)
-        optimizer.param_groups[0]["lr"] = rate
-        letters, known = draw(32, generator, later=later)
-        letters, known = letters.to(device), known.to(device)
-        logits, _ = model(letters)
-        can = known[:, 1:]
-        loss = F.cross_entropy(logits[:, :-1][can], letters[:, 1:][can])
-        if step % 20 == 0:
-            losses[step], copies[step] = loss.item(), deepcopy(model)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    return losses, copies
-
-
-# %% tags=["trained", "nbval-ignore-output"]
-models, losses, copies = {}, {}, {}
-kinds = {"multi-head": MultiHeadAttention, "multi-query": MultiQueryAttention}
-for name, attention in kinds.items():
-    torch.manual_seed(3)
-    models[name] = TinyModel(attention).to(device)
-    losses[name], copies[name] = train(models[name])
-    print(f"{name}: {accuracy(models[name]):.3f} right")
-assert min(map(accuracy, models.values())) > 0.98
-model = models["multi-head"]
-
-# %% [markdown]
-# Both models solve the task. Your machine may end with other decimals, or with two heads exchanged; an `assert` checks
-# what the text claims in your run, too.
-#
-# ## Look at the heads
-#
-# We look at DREAM three times, and a D.
-
-# %%
-dream = ("DREAM" * num_tokens)[:num_tokens]
-dream_letters = torch.tensor([[alphabet.index(letter) for letter in dream]])
-
-
-# %%
-def look(model, layer):
-    weights = run(model, dream_letters)[1][layer, 0]  # (h, q, k)
-    return head_heatmaps(weights, list(dream), title=f"Layer {layer}")
-
-
-# %% tags=["trained", "nbval-ignore-output"]
-look(model, layer=0)
-
-# %% [markdown]
-# In one head of layer 0 the cells right below the diagonal are bright: each letter looks at **the letter before it**.
-# This is a **previous-token head**. Further down the line fades; "Your turn" asks why.
-
-# %% tags=["trained", "nbval-ignore-output"]
-look(model, layer=1)
-
-# %% [markdown]
-# In layer 1 the first five rows are bright in the first column (why, we will see later). Then a line begins. The second
-# D looks at the first R, the letter that came *after* the first D, which is the answer. (In our run some rows, such as
-# those of the second and the third D, leave a part of their weight on the first D, which is no answer there.) Such
-# heads are called **induction heads** (Elhage et al., [A Mathematical Framework for Transformer
-# Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
-# Induction Heads](https://arxiv.org/abs/2209.11895), 2022).
-#
-# ## Measure the first habit
-#
-# A picture shows one word; one number per head sums up many words. **Write it yourself.** The mean weight that a query
-# gives to the token right before it, for each head. Query 0 has no such token, so it doesn't count.
-
-
-# %%
-def previous_token_score(weights):  # (batch, head, query, key) -> (head)
-    # weights.diagonal(-1, ...) of queries and keys, and its mean: two lines
-    raise NotImplementedError
-
-
-previous_token_score = filled("previous_token_score", previous_token_score)
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def previous_token_score(weights):  # (batch, head, query, key) -> (head)
-#     before = weights.diagonal(-1, dim1=2, dim2=3)  # (b, h, q, k) -> (b, h, q - 1)
-#     return before.mean(dim=(0, 2))
-# ```
-#
-# </details>
-#
-# ## Measure the second habit
-#
-# **Write it yourself.** Which keys come right after an earlier copy of the query's letter? For D R D R, query 2 (the
-# second D) has True at key 1, the first R, and nowhere else. A key may not be later than its query.
-
-
-# %%
-def comes_after_copy(tokens):
+def holds_next_word(tokens):
     # (batch, token) of integers -> (batch, query, key) of bool
-    # F.pad shifts the tokens; compare each with the one before each key: three lines
+    # shift the tokens by one, compare, clear what is later: three lines
     raise NotImplementedError
 
 
-comes_after_copy = filled("comes_after_copy", comes_after_copy)
+holds_next_word = filled("holds_next_word", holds_next_word)
 
 # %% [markdown]
 # <details><summary>Solution</summary>
 #
 # ```python
-# def comes_after_copy(tokens):
+# def holds_next_word(tokens):
 #     # (batch, token) of integers -> (batch, query, key) of bool
-#     token_before = F.pad(tokens[:, :-1], (1, 0), value=-1)  # key 0 has none: -1
+#     following = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], -1)], dim=1)
 #     # (b, q, 1) == (b, 1, k) -> (b, q, k)
-#     found = tokens[:, :, None] == token_before[:, None]
+#     found = following[:, :, None] == tokens[:, None]
 #     return found.tril()
 # ```
 #
 # </details>
 #
-# **Write it yourself.** The induction score: add up each query's weights on these keys, then take the mean over all
-# queries that have such a key, for each head.
+# **Write it yourself.** The measure: add up each query's weights on its wanted keys, and take the mean over all queries
+# that have one, for each head.
 
 
 # %%
-def induction_score(weights, tokens):
-    # (batch, head, query, key), (batch, token) of integers -> (head)
-    after_copy = comes_after_copy(tokens)  # (b, q, k)
-    # add up the weights on these keys, keep queries that have one, mean: three lines
+def mean_weight_on(weights, wanted):
+    # (batch, head, query, key), (batch, query, key) of bool -> (head)
+    # add up, keep the queries that have a wanted key, mean: three lines
     raise NotImplementedError
 
 
-induction_score = filled("induction_score", induction_score)
+mean_weight_on = filled("mean_weight_on", mean_weight_on)
 
 # %% [markdown]
 # <details><summary>Solution</summary>
 #
 # ```python
-# def induction_score(weights, tokens):
-#     # (batch, head, query, key), (batch, token) of integers -> (head)
-#     after_copy = comes_after_copy(tokens)  # (b, q, k)
+# def mean_weight_on(weights, wanted):
+#     # (batch, head, query, key), (batch, query, key) of bool -> (head)
 #     # (b, h, q, k) * (b, 1, q, k) -> (b, h, q)
-#     found = (weights * after_copy[:, None]).sum(dim=-1)
-#     has_copy = after_copy.any(dim=-1)  # (b, q)
-#     # (b, q, h) -> (query with a copy, h) -> (h)
-#     return found.transpose(1, 2)[has_copy].mean(dim=0)
+#     found = (weights * wanted[:, None]).sum(dim=-1)
+#     counts = wanted.any(dim=-1)  # (b, q)
+#     return found.transpose(1, 2)[counts].mean(dim=0)  # (query that counts, h) -> (h)
 # ```
 #
 # </details>
 #
-# We measure the first habit on the first six letters, before the line fades.
+# Now a model that we haven't looked into yet, the one with shared keys and values:
 
 
 # %%
-def habits(model, letters=test_letters):  # two tables (layer, head)
-    _, weights = run(model, letters)
-    back = torch.stack([previous_token_score(layer[:, :, :6, :6]) for layer in weights])
-    return back, torch.stack([induction_score(layer, letters) for layer in weights])
+def weights_of(model):  # (block, b, h, q, k)
+    found = [model.attention_weights(one.text)[1] for one in chosen]
+    return torch.stack(found, dim=1)
 
 
-# %% tags=["trained", "nbval-ignore-output"]
-for name, one in {"untrained": untrained, **models}.items():
-    back, after = habits(one)
-    for layer, head in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        numbers = f"before {back[layer, head]:.2f}, copy {after[layer, head]:.2f}"
-        print(f"{name:11} layer {layer}, head {head}: {numbers}")
+def looks_up(model, kind):  # (block, head)
+    wanted = holds_next_word(tokens) & repeats[kind][:, :, None]
+    return torch.stack([mean_weight_on(block, wanted) for block in weights_of(model)])
 
-# %%
-for back, after in map(habits, models.values()):
-    assert back[0].max() > 0.6 and after[1].min() > 0.6 and after[0].max() < 0.3
-looks_back = habits(model)[0][0].argmax().item()  # the number of the head in layer 0
+
+def show_heads(scores):
+    for block, heads in enumerate(scores.tolist()):
+        print(f"block {block}:", " ".join(f"{score:.2f}" for score in heads))
+
+
+multi_query = load_storyteller("multi-query").to(device)
+show_heads(looks_up(multi_query, "name"))
 
 # %% [markdown]
-# Untrained heads spread their weight widely. In the trained model one head of layer 0 and both heads of layer 1
-# have a clear habit, and so have those of the multi-query model. Its two heads of layer 0 share their keys, and look at
-# different places because their queries differ:
-
-# %% tags=["trained", "nbval-ignore-output"]
-look(models["multi-query"], layer=0)
-
-# %% [markdown]
-# ## When they learn it
+# In this model head 0 of block 1 looks where the right name is, as head 2 of block 1 does in the one you know. Wang et
+# al. found heads that do this in GPT-2, and called them **name movers** ([Interpretability in the Wild: a Circuit for
+# Indirect Object Identification in GPT-2 small](https://arxiv.org/abs/2211.00593), 2022).
 #
-# Here are both habits in the copies that `train` kept, and the loss, divided by the first one to fit the same axis.
-
-# %% tags=["trained", "nbval-ignore-output"]
-loss = losses["multi-head"]
-texts = test_letters[:200]
-scores = {step: habits(copy, texts) for step, copy in copies["multi-head"].items()}
-best_back = {step: back[0].max().item() for step, (back, _) in scores.items()}
-mean_after = {step: after[1].mean().item() for step, (_, after) in scores.items()}
-curves = {
-    "loss, divided by the first": {step: loss[step] / loss[0] for step in loss},
-    "letter before, best head of layer 0": best_back,
-    "after a copy, mean of layer 1": mean_after,
-}
-title, ylabel = "Loss and habits", "loss or score"
-line_plot(curves, title=title, xlabel="step", ylabel=ylabel, logarithmic=False)
+# Other habits are measured by the same function, with other keys wanted. Heads that look at the token before the query
+# are **previous-token heads**; heads that look at what came *after* an earlier copy of the query are **induction
+# heads** (Elhage et al., [A Mathematical Framework for Transformer
+# Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
+# Induction Heads](https://arxiv.org/abs/2209.11895), 2022). Exercises 1 to 3 of [the
+# sheet](exercises/10_exercises.ipynb) are about these two.
+#
+# "best" has three blocks of four heads. **Predict.** How many of its twelve heads give more than half of their
+# attention to the right name?
 
 # %%
-fallen, before, after = curves.values()
-assert fallen[40] < 0.85 and before[40] < 0.6 and after[40] < 0.25
-assert min(before[160], after[160]) > 0.6
-
-# %% [markdown]
-# The habits grow together, mostly between step 60 and step 140, while the loss falls to a small part of what it was. It
-# has fallen before that, too. At step 40 it has lost a quarter to a third, and hardly any weight goes to what comes
-# after a copy: the model has learned something that needs neither habit ("Your turn" asks what).
-#
-# ## Switch a head off
-#
-# Attention weights show where a head looks, but not whether anything depends on it. An **ablation** removes what the
-# head found, and measures the accuracy again. Here a hook (lesson 05) does it, just before `out_proj` mixes the heads.
-
-
-# %%
-def heads_edited(layer, edit):
-    # edit changes what the heads found, (b, h, t, d), in place
-    def before_out_proj(_, inputs):
-        # (b, t, h * d) -> (b, h, t, d)
-        by_head = inputs[0].unflatten(2, (2, -1)).transpose(1, 2).clone()
-        edit(by_head)
-        return by_head.transpose(1, 2).flatten(2)
-
-    # used in a `with`, which removes the hook at its end
-    return layer.out_proj.register_forward_pre_hook(before_out_proj)
-
-
-# %%
-def accuracy_without(model, layer, head, by_mean=False):
-    def replace(by_head):
-        by_head[:, head] = by_head[:, head].mean(dim=(0, 1)) if by_mean else 0.0
-
-    with heads_edited(model.layers[layer], replace):
-        return accuracy(model)
-
-
-# %% [markdown]
-# **Zero ablation** puts zeros in the head's place, which the rest of the model has never met, so it might fail for that
-# reason alone. **Mean ablation** puts the head's mean over all samples and tokens there, a usual value that says
-# nothing about this token. If both agree, the result is safer.
-
-
-# %%
-def ablations(model):
-    for layer, head in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        zeros = accuracy_without(model, layer, head)
-        mean = accuracy_without(model, layer, head, by_mean=True)
-        right = f"{zeros:.2f} right with zeros, {mean:.2f} with the mean"
-        print(f"without layer {layer}, head {head}: {right}")
-
-
-# %% tags=["trained", "nbval-ignore-output"]
-ablations(model)
-for by_mean in (False, True):
-    assert accuracy_without(model, 0, looks_back, by_mean) < 0.7
-assert min(accuracy_without(model, 1, head) for head in (0, 1)) > 0.9
-
-# %% [markdown]
-# Without the head that looks back many answers are wrong, and zeros and mean agree about that. Without one of the
-# induction heads hardly anything changes, although both have the habit: the other one is enough. **Where a head looks
-# and whether it is needed are two questions.** Exercises 2 to 4 of [the sheet](exercises/10_exercises.ipynb) fit here.
-#
-# ## Test the story
-#
-# Here is a story. The first R is just an R, so the second D can't search for "the letter after the first D". But the
-# head that looks back has written into the R "I come after a D". In layer 1 the second D searches for that message, and
-# copies the R.
-#
-# We test it. In MAERD, the word read backwards, R comes after E. Now run DREAMDREAM, but give each letter what the head
-# found in MAERDMAERD. The letters keep their order, and only the messages are reversed:
-#
-# | letter | D | R | E | A | M |
-# |---|---|---|---|---|---|
-# | its own message: I come after | M | D | R | E | A |
-# | the message from MAERD: I come after | R | E | A | M | D |
-#
-# If the story is true, the model should say the letter *before*. To replace a part of one run by that of another is
-# called **activation patching**. A swap between two ordinary inputs, such as ours, is an *interchange intervention*
-# (Geiger et al., [Causal Abstractions of Neural Networks](https://arxiv.org/abs/2106.02997), 2021). The *causal
-# tracing* of Meng et al. ([Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022)
-# brings clean states into a run whose input was made noisy. We take 300 random words of five letters, and look at the
-# middle letters, which have a neighbour on both sides.
-
-
-# %%
-words = draw(300, torch.Generator().manual_seed(9), 5, 5)[0][:, :5]
-both_ways = torch.cat([words, words.flip(1)]).repeat(1, 2)  # forward, then backward
-
-
-def exchanged(heads):  # gives forward words what these heads found in backward ones
-    def exchange(by_head):
-        # (2 * b, h, 2 * t, d): first the forward words, then the backward ones
-        forward, backward = by_head.chunk(2)
-        # turns each round: D R E A M D R E A M again
-        in_order = backward.unflatten(2, (2, -1)).flip(3).flatten(2, 3)
-        forward[:, heads] = in_order[:, heads]
-
-    return exchange
-
-
-# %%
-def next_or_previous(logits):  # how often the next letter is said, and the one before
-    # in forward words, the middle of the second round
-    said = logits.chunk(2)[0][:, 6:9].argmax(dim=-1)
-    neighbours = words[:, 2:], words[:, :-2]
-    return [(said == neighbour).float().mean().item() for neighbour in neighbours]
-
-
-def with_exchange(model, heads):
-    with heads_edited(model.layers[0], exchanged(heads)):
-        return next_or_previous(run(model, both_ways)[0])
-
-
-# %% tags=["trained", "nbval-ignore-output"]
-after, before = with_exchange(model, [looks_back])
-print(f"the next letter {after:.2f}, the one before {before:.2f}")
-assert before > 0.85 and after < 0.1
-
-# %% [markdown]
-# The letters were not moved, and the answers are reversed. So layer 1 really reads what this head wrote, where the
-# ablation showed only that the head matters. But the story says more: it says *how* layer 1 reads the message. The
-# exchange changed all that layer 1 gets, its queries, its keys and its values. So exchange one of these alone, and
-# leave the rest of the run as it was:
-
-
-# %%
-def with_exchange_in(model, heads, projection):
-    # `projection` of layer 1 gives what it gave with the exchange; all else is clean
-    kept = []
-    keep = projection.register_forward_hook(lambda *call: kept.append(call[2]))
-    with heads_edited(model.layers[0], exchanged(heads)), keep:
-        run(model, both_ways)
-    with projection.register_forward_hook(lambda *_: kept[0]):
-        return next_or_previous(run(model, both_ways)[0])
-
-
-reversed_by = {
-    name: with_exchange_in(model, [looks_back], getattr(model.layers[1], name))
-    for name in ("q_proj", "k_proj", "v_proj")
-}
-
-# %% [markdown]
-# **Predict** which of the three reverses the answers alone: `"q_proj"`, `"k_proj"` or `"v_proj"`.
-
-# %%
-guess = ...  # a name
-predict(guess, lambda: max(reversed_by, key=lambda name: reversed_by[name][1]))
+best = load_storyteller("best").to(device)
+guess = ...  # a number from 0 to 12
+predict(guess, lambda: int((looks_up(best, "name") > 0.5).sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is the projection to the keys. The second D asks with what it is itself ("who comes after a D?"), and the message
-# answers that question in the R's key. What is then copied, the R, is in its value, which doesn't need the message. Run
-# `reversed_by` to see the numbers. When a head of one layer gets its keys from a head of the layer below, Elhage et al.
-# call it *K-composition*. It came out so with three other seeds and with a smaller learning rate, too. In some of these
-# runs both heads of layer 0 look back, and then the messages of both have to be exchanged.
+# Four, two in block 1 and two in block 2. The next cell prints them all.
 #
 # </details>
 
 # %%
-*others, (after, before) = sorted(reversed_by.values(), key=lambda pair: pair[1])
-assert before > 0.9 and after < 0.1 and all(pair[0] > 0.9 for pair in others)
+show_heads(looks_up(best, "name"))
 
 # %% [markdown]
-# ## Rows that find nothing
+# ## An attention that can be opened
 #
-# In the first round no letter has an earlier copy, so an induction head finds nothing. In the picture of layer 1 the
-# first column is bright there. In large language models such a column is an **attention sink** (Xiao et al., [Efficient
-# Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023): softmax must give away a
-# total weight of 1, and the first token takes what isn't needed, and adds nearly nothing to the answer (lesson
-# [09](09_smaller_caches.ipynb)).
+# Attention weights say where a head looks. Does anything depend on it? To find out, we have to change what happens
+# inside, and a hook, such as the one at the top, gets hard to read when it is to change a single head's values. Here is
+# a tidier way: a class with a door.
 #
-# **Predict.** Is it one here, too? Then the model would not copy the first letter, and would say it in less than half
-# of the cases.
+# **Write it yourself, from an empty class.** Grouped-query attention, as in lesson 06, that gives each query head its
+# own copy of keys and values. It has an attribute `edit`, which is `None` at first. If it is set to a function,
+# `forward` calls it with queries, keys and values, each (batch, head, token, head_dim), and goes on with the three that
+# it returns.
+
+# %%
+class MyOpenAttention(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        raise NotImplementedError  # q_proj, k_proj, v_proj, out_proj, edit
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError
+
+
+MyOpenAttention = filled("MyOpenAttention", MyOpenAttention)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyOpenAttention(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+#         super().__init__()
+#         self.head_dim = d_out // num_heads
+#         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+#         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#         self.edit = None  # or a function of queries, keys and values
+#
+#     def to_heads(self, x):  # (b, t, h * d) -> (b, h, t, d)
+#         return x.unflatten(2, (-1, self.head_dim)).transpose(1, 2)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         queries = self.to_heads(self.q_proj(x))
+#         # a copy for each head, so that one head's can be changed alone
+#         shared = self.num_heads // self.num_kv_heads
+#         keys = self.to_heads(self.k_proj(x)).repeat_interleave(shared, dim=1)
+#         values = self.to_heads(self.v_proj(x)).repeat_interleave(shared, dim=1)
+#         if self.edit:
+#             queries, keys, values = self.edit(queries, keys, values)
+#         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+#         hidden = torch.ones(scores.shape[-2:], device=x.device).triu(1).bool()
+#         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
+#         return self.out_proj(context.transpose(1, 2).flatten(2))
+# ```
+#
+# </details>
+#
+# The proof has two halves. Without `edit` your class must compute what the library's does. With an `edit` that sets a
+# head's values to 0, it must compute what the library's does without that head's columns of $W^O$ (lesson 03).
+
+# %%
+torch.manual_seed(5)
+reference = GroupedQueryAttention(11, 12, num_heads=4, num_kv_heads=2).to(device)
+samples = torch.randn(5, 7, 11, generator=torch.Generator().manual_seed(2)).to(device)
+
+
+def without_values(head):
+    def edit(queries, keys, values):
+        values = values.clone()
+        values[:, head] = 0
+        return queries, keys, values
+
+    return edit
+
+
+def proof(module_class):
+    module = module_class(11, 12, 4, 2).to(device)
+    module.load_state_dict(reference.state_dict())
+    torch.testing.assert_close(module(samples), reference(samples))
+    for head in range(4):
+        module.edit = without_values(head)
+        cut = copy.deepcopy(reference)
+        with torch.no_grad():
+            cut.out_proj.weight[:, 3 * head : 3 * head + 3] = 0
+        torch.testing.assert_close(module(samples), cut(samples))
+
+
+proof(MyOpenAttention)
+print("with the door shut and with each head emptied: equal")
+
+# %% [markdown]
+# **Now cheat.** Write a class with a mistake that this proof doesn't see.
+
+# %%
+Sneaky = ...  # a class like MyOpenAttention, with your mistake, in place of the dots
+sneak("MyOpenAttention", Sneaky, proof)
+
+# %% [markdown]
+# <details><summary>A way in</summary>
+#
+# The proof knows four heads and two kv heads. A class in which two heads always share a kv head passes. So does one
+# that divides by the root of 3, whatever its head width.
+#
+# </details>
+#
+# Now it goes into the storytellers, with the weights that were trained. `run_with` changes one of the three in one
+# block, and `sure_of` says how much probability, on average, the model gives to the right word where a fact is said
+# again:
+
+# %%
+PARTS = ("queries", "keys", "values")
+
+
+def opened(form, num_kv_heads):
+    def attention(d_in, d_out, num_heads):
+        return MyOpenAttention(d_in, d_out, num_heads, num_kv_heads)
+
+    return with_attention(load_storyteller(form), attention).to(device)
+
+
+@contextmanager
+def edited(model, block, edit):
+    model.attentions[block].edit = edit
+    try:
+        yield
+    finally:
+        model.attentions[block].edit = None
+
+
+@torch.no_grad()
+def run_with(model, tokens, block, part, change):  # the model's logits
+    def edit(*parts):
+        changed = list(parts)
+        changed[PARTS.index(part)] = change(parts[PARTS.index(part)])
+        return changed
+
+    with edited(model, block, edit):
+        return model(tokens)
+
+
+def sure_of(logits):  # kind -> a probability
+    right = logits.softmax(-1)[:, :-1].gather(2, tokens[:, 1:, None])[:, :, 0]
+    return {kind: right[repeats[kind][:, :-1]].mean().item() for kind in KINDS}
+
+
+def show_sure(name, logits):
+    shown = "  ".join(f"{kind} {sure:.2f}" for kind, sure in sure_of(logits).items())
+    print(f"{name:17} {shown}")
+
+
+# %% [markdown]
+# ## Remove it
+#
+# Zeros are the plainest way to remove a head, but the rest of the model never met zeros there, and might fail for that
+# reason alone. So put the *mean* of the head's values everywhere: a usual value, which says nothing about any word. As
+# the weights of a row sum to 1, the head then finds this mean wherever it looks. Such a removal is called **mean
+# ablation**, the one with zeros **zero ablation**.
+#
+# **Write it yourself.** Replace the values of one head by their mean over all samples and tokens.
 
 
 # %%
-def says_first(model):  # in the first round, once there are two letters to choose from
-    said = run(model, test_letters)[0][:, 1:-1].argmax(dim=-1)  # (b, t - 2)
-    return (said == test_letters[:, :1])[~test_known[:, 2:]].float().mean().item()
+def replace_by_mean(values, head):
+    # (batch, head, token, d), int -> (batch, head, token, d)
+    raise NotImplementedError  # two lines, and the return; values itself stays as it is
 
 
-guess = ...  # "yes" or "no"
-predict(guess, lambda: says_first(model) < 0.5)
+replace_by_mean = filled("replace_by_mean", replace_by_mean)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def replace_by_mean(values, head):
+#     # (batch, head, token, d), int -> (batch, head, token, d)
+#     replaced = values.clone()
+#     replaced[:, head] = values[:, head].mean(dim=(0, 1))  # (b, t, d) -> (d)
+#     return replaced
+# ```
+#
+# </details>
+
+
+# %%
+def without(model, block, *heads):
+    def change(values):
+        for head in heads:
+            values = replace_by_mean(values, head)
+        return values
+
+    return run_with(model, tokens, block, "values", change)
+
+
+multi_query = opened("multi-query", 1)
+show_sure("multi-query", multi_query(tokens))
+for head in range(4):
+    show_sure(f"without (1, {head})", without(multi_query, 1, head))
+
+# %% [markdown]
+# The measure named the right head: without it hardly a fact is left, and without any other of its block most of the
+# certainty stays. In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name. With all
+# its heads the model is this sure:
+
+# %%
+best = opened("best", 2)
+show_sure("best", best(tokens))
+
+# %% [markdown]
+# **Predict.** How sure of the names is it without head (2, 2)?
+
+# %%
+guess = ...  # a number from 0 to 1
+predict(guess, lambda: sure_of(without(best, 2, 2))["name"], within=0.1)
+
+# %%
+show_sure("without (2, 2)", without(best, 2, 2))
+show_sure("without (2, 1)", without(best, 2, 1))
+show_sure("without (2, 1, 2)", without(best, 2, 1, 2))
+show_sure("without block 2", without(best, 2, 0, 1, 2, 3))
+
+# %% [markdown]
+# Little is lost without either of the two that look at the name in block 2, more without both, and even without the
+# whole block most of the names survive, for block 1 looks them up as well. **Where a head looks and whether it is
+# needed are two questions.** Wang et al. met the same in GPT-2: with the name movers removed, *backup* name movers took
+# over.
+#
+# Now do exercise 5 of [the sheet](exercises/10_exercises.ipynb).
+#
+# ## Two stories that differ in one word
+#
+# We know that head (1, 2) of "weight split" carries the name. *How*? Take a second story, equal to the first up to the
+# hero's name, Mila. Let the model read both, and bring one thing at a time from Mila's run into Zoe's: the queries of
+# this head, its keys, or its values. If the model then says Mila, that thing carried the name.
+#
+# **Write it yourself.** What the heads have here, with one head taken from there.
+
+
+# %%
+def patch(here, there, head):
+    # 2 x (batch, head, token, d), int -> (batch, head, token, d)
+    raise NotImplementedError  # two lines, and the return
+
+
+patch = filled("patch", patch)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def patch(here, there, head):
+#     # 2 x (batch, head, token, d), int -> (batch, head, token, d)
+#     patched = here.clone()
+#     patched[:, head] = there[:, head]
+#     return patched
+# ```
+#
+# </details>
+
+# %%
+GIRLS = ["Anna", "Clara", "Ella", "Emma", "Lucy", "Maya", "Mila", "Nora", "Rose", "Zoe"]
+BOYS = ["Ben", "Finn", "Hugo", "Jack", "Leo", "Max", "Noah", "Paul", "Sam", "Tom"]
+others = GIRLS[1:] + GIRLS[:1]  # each girl gets another name in the second story
+model = opened("weight split", 4)
+
+
+def read(heroes):
+    texts = [told.format(hero=hero, friend=boy) for hero in heroes for boy in BOYS]
+    return torch.cat([model.encode(text) for text in texts])  # (b, t)
+
+
+def says(logits, names):  # in how many of the stories
+    last = logits[:, -1].argmax(dim=-1)  # (b)
+    right = torch.tensor([model.numbers[name] for name in names], device=device)
+    return (last == right).float().mean().item()
+
+
+@torch.no_grad()
+def parts_of(model, tokens, block):  # name -> (b, h, t, d)
+    kept = {}
+
+    def keep(*parts):
+        kept.update(zip(PARTS, parts, strict=True))
+        return parts
+
+    with edited(model, block, keep):
+        model(tokens)
+    return kept
+
+
+here, there = read(GIRLS), parts_of(model, read(others), 1)
+own = [hero for hero in GIRLS for _ in BOYS]
+other = [hero for hero in others for _ in BOYS]
+
+
+def patched(part):
+    return run_with(model, here, 1, part, lambda one: patch(one, there[part], 2))
+
+
+draw_patch("Zoe", "Mila", PARTS, "queries")
+
+# %% [markdown]
+# The picture shows it for the queries. We try all three, with a hundred pairs of stories. **Predict.** Which of the
+# three, brought from the other story, brings the other name: `"queries"`, `"keys"` or `"values"`?
+
+# %%
+guess = ...  # one of the three, in quotes
+predict(guess, lambda: max(PARTS, key=lambda part: says(patched(part), other)))
+
+# %%
+for part in PARTS:
+    logits = patched(part)
+    said = f"own name {says(logits, own):.2f}, other name {says(logits, other):.2f}"
+    print(f"{part:8} {said}")
+
+# %% [markdown]
+# The values carry the name, and they alone. Whatever the other story's queries and keys know of Mila, the model still
+# says Zoe.
+#
+# To replace a part of one run by that of another is called **activation patching**. A swap between two ordinary inputs,
+# such as ours, is an **interchange intervention** (Geiger et al., [Causal Abstractions of Neural
+# Networks](https://arxiv.org/abs/2106.02997), 2021). The **causal tracing** of Meng et al. ([Locating and Editing
+# Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022) brings clean states into a run whose input was
+# made noisy.
+#
+# ## The keys alone
+#
+# What are the keys for, then? For *where*. You can see it within a single story: exchange the keys of two of its words,
+# and leave the values where they are.
+#
+# **Write it yourself.** Exchange what two tokens have.
+
+
+# %%
+def exchange(here, one, other):
+    # (batch, head, token, d), two positions -> (batch, head, token, d)
+    raise NotImplementedError  # three lines, and the return
+
+
+exchange = filled("exchange", exchange)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def exchange(here, one, other):
+#     # (batch, head, token, d), two positions -> (batch, head, token, d)
+#     exchanged = here.clone()
+#     exchanged[:, :, one] = here[:, :, other]
+#     exchanged[:, :, other] = here[:, :, one]
+#     return exchanged
+# ```
+#
+# </details>
+
+# %%
+friends = BOYS * len(GIRLS)
+zoe, leo = 9, 31  # the tokens at which the two names are introduced
+
+
+def exchanging(*which):  # some of PARTS
+    def edit(*parts):
+        return [
+            patch(one, exchange(one, zoe, leo), 2) if name in which else one
+            for name, one in zip(PARTS, parts, strict=True)
+        ]
+
+    with torch.no_grad(), edited(model, 1, edit):
+        return model(here)
+
+
+logits = exchanging("keys")
+print(f"keys:   hero {says(logits, own):.2f}, friend {says(logits, friends):.2f}")
+logits = exchanging("values")
+print(f"values: hero {says(logits, own):.2f}, friend {says(logits, friends):.2f}")
+
+# %% [markdown]
+# This was the exchange at the top, in a hundred stories. The keys are labels on boxes, and the values are what is in
+# them: exchange the labels, or exchange the contents, and you open the wrong box.
+#
+# **Predict.** Exchange the keys *and* the values of the two words. In which part of the stories does the model say the
+# hero's name?
+
+# %%
+guess = ...  # a number from 0 to 1
+predict(guess, lambda: says(exchanging("keys", "values"), own), within=0.05)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# No: it nearly always says the first letter. So this is no sink; the heads look at the first letter and copy it. Could
-# the loss be the reason? It counts the capitals only. If the letter before is new, the only capital that can follow is
-# the first one of a row, which is a copy of the first letter. So a head that finds no copy does best to say the first
-# letter.
+# In all. Each label is on its own box again, and softmax doesn't care in which order the boxes stand. Here only the
+# last query counts, which may look at both; for a query between the two the mask would make a difference.
 #
 # </details>
+
+# %%
+with torch.no_grad():
+    as_it_was = model(here)[:, -1]
+torch.testing.assert_close(exchanging("keys", "values")[:, -1], as_it_was)
+print("keys and values exchanged: the same logits after the last token")
+
+# %% [markdown]
+# ## Who wrote the labels
 #
-# If that is the reason, the column must go away once the first capital no longer counts. So train the same model again
-# without it, and compare the weight that the first column gets in the first round, for each head of layer 1:
+# A key of block 1 is computed from what block 0 left at that word. The name itself is there from the start; that it is
+# the *hero's* name must have come from other words, and attention alone moves things between words. So run the
+# model with the attention of block 0 silenced, and bring one thing from that run into an ordinary one: the queries, the
+# keys or the values of head (1, 2). All else is as it was.
 
 
 # %%
-def first_column(model):  # the mean weight per head of layer 1, without letter 0 itself
-    _, weights = run(model, test_letters)
-    new = ~test_known[:, 1:]
-    return weights[1, :, :, 1:, 0].transpose(1, 2)[new].mean(dim=0)
+def silent(queries, keys, values):  # every head finds its mean, everywhere
+    return queries, keys, values.mean(dim=(0, 2), keepdim=True).expand_as(values)
 
 
-# %% tags=["trained", "nbval-ignore-output"]
-torch.manual_seed(3)
-indifferent = TinyModel(MultiHeadAttention).to(device)
-train(indifferent, later=1)
-for name, one in {"as before": model, "first one not counted": indifferent}.items():
-    shown = " ".join(f"{weight:.2f}" for weight in first_column(one))
-    print(f"{name:21}: column {shown}, says the first letter {says_first(one):.2f}")
-assert first_column(model).min() > 0.7 and says_first(model) > 0.9
-assert first_column(indifferent).max() < 0.4 and says_first(indifferent) < 0.5
+with edited(model, 0, silent):
+    unwritten = parts_of(model, tokens, 1)
+
+
+def without_messages(part):
+    return run_with(model, tokens, 1, part, lambda one: patch(one, unwritten[part], 2))
+
 
 # %% [markdown]
-# The column gets no more than an even share of the weight, and the habit is gone. **A head learns what its training
-# rewards.**
-#
-# A bright column alone doesn't tell what it is for. Now do exercises 5 and 6 of [the
-# sheet](exercises/10_exercises.ipynb).
-#
-# ## Without positions
-#
-# Now train one without places.
+# **Predict.** Let the keys alone miss the messages of block 0. Of how many of the five kinds does the model then get
+# less sure by more than 0.1?
 
-# %% tags=["trained", "nbval-ignore-output"]
-torch.manual_seed(3)
-blind = TinyModel(MultiHeadAttention).to(device)
-blind.places.requires_grad_(False).weight.zero_()  # and zeros they stay
-train(blind)
-assert habits(blind)[0].max() < 0.45
-look(blind, layer=0)
+# %%
+before, after = sure_of(model(tokens)), sure_of(without_messages("keys"))
+guess = ...  # a number from 0 to 5
+predict(guess, lambda: sum(before[kind] - after[kind] > 0.1 for kind in KINDS))
+
+# %%
+show_sure("weight split", model(tokens))
+for part in PARTS:
+    show_sure(f"unwritten {part}", without_messages(part))
 
 # %% [markdown]
-# There is no line below the diagonal, and so no head like the one that the first model needed.
+# The values can do without: a name is a name. The keys need the messages for names and animals, of which many stories
+# have two, one for the hero and one for the friend. Things, colours and places are found without. The queries suffer
+# most widely: they have to know what is asked.
 #
-# **Predict** its accuracy, between 0 and 1.
+# When a head reads in its queries, keys or values what a head below has written, Elhage et al. call that **Q-, K- or
+# V-composition**. And to change what goes along one path, while all others carry what they did, is **path patching**
+# (Goldowsky-Dill et al., [Localizing Model Behavior with Path Patching](https://arxiv.org/abs/2304.05969), 2023).
+#
+# Now do exercise 6 of [the sheet](exercises/10_exercises.ipynb).
+#
+# ## The column that vanishes
+#
+# A softmax has to give its whole weight away. What does a head do where there is nothing to look up? Here is what the
+# name mover of "multi-query" gives to the first token, `(start)`, once it has read twenty words:
+
+# %%
+weights = weights_of(load_storyteller("multi-query").to(device))
+to_start = weights[1, :, 0, :, 0]  # (b, q)
+fact_next = torch.stack(list(repeats.values())).any(dim=0)
+late = torch.arange(tokens.shape[1], device=device) >= 20
+print(f"a fact comes next:  {to_start[fact_next & late].mean():.2f}")
+print(f"another word:       {to_start[~fact_next & late].mean():.2f}")
+
+# %% [markdown]
+# The column of `(start)` is there where no such fact comes next, and where one does it vanishes. So is it
+# an **attention sink** (Xiao et al., [Efficient Streaming Language Models with Attention
+# Sinks](https://arxiv.org/abs/2309.17453), 2023; lesson [09](09_smaller_caches.ipynb)), which takes weight that isn't
+# needed? Or does the head fetch something from there? A bright column doesn't tell. Your tools do: set the head's value
+# at `(start)` to 0, and all that weight carries nothing.
+
+
+# %%
+def loss_of(logits):
+    logits, following = logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+    return nn.functional.cross_entropy(logits, following).item()
+
+
+def nothing_at_start(values):
+    values = values.clone()
+    values[:, 0, 0] = 0
+    return values
+
+
+print(f"loss as it is:        {loss_of(multi_query(tokens)):.3f}")
+print(f"without the head:     {loss_of(without(multi_query, 1, 0)):.3f}")
+
+# %% [markdown]
+# **Predict** the loss when the head finds nothing at `(start)`.
 
 # %%
 guess = ...  # such as 0.5
-predict(guess, lambda: accuracy(blind), within=0.08)
+predict(
+    guess,
+    lambda: loss_of(run_with(multi_query, tokens, 1, "values", nothing_at_start)),
+    within=0.02,
+)
+
+# %%
+values = parts_of(multi_query, tokens, 1)["values"][:, 0].norm(dim=-1)  # (b, t)
+print(f"length of the value of (start): {values[:, 0].mean():.1f}")
+print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
 
 # %% [markdown]
-# <details><summary>After your guess</summary>
+# The loss stays where it was, because there was little to fetch: the value of `(start)` is short. In this model it is a
+# sink. In another, a head might look at the first token to copy it, with the same bright column. Exercise 4 of [the
+# sheet](exercises/10_exercises.ipynb) measures such columns.
 #
-# It is lower than with places, where hardly an answer was wrong, but high for a model that lacks the one head that
-# seemed indispensable. The next section finds out how it does it.
+# ## Your turn: an unknown model
 #
-# </details>
+# "no positions" was trained without any positions. Nobody has told you what its heads do. Open it with
+# `opened("no positions", 1)`, and find out with your own tools:
 #
-# ## What a bag of letters can tell
-#
-# Without places, layer 0 can't tell in which order the earlier letters came (lesson [07](07_order_and_padding.ipynb)).
-# All it can give a letter is a mixture of them, a bag. Here are the mean weights of letter 5, counted from 0, in rounds
-# of eight letters.
-
-# %% tags=["trained", "nbval-ignore-output"]
-_, weights = run(blind, draw(500, torch.Generator().manual_seed(5), 8, 8)[0])
-by_place = weights.mean(dim=(1, 2))  # (layer, b, h, q, k) -> (layer, q, k)
-others, own = by_place[0, 5, :5], by_place[0, 5, 5]
-shown = " ".join(f"{weight:.2f}" for weight in others)
-print("layer 0, letter 5: ", shown, f"and itself {own:.2f}")
-assert others.max() - others.min() < 0.05 and own < others.min()
-assert accuracy(blind) > 0.75
-
-# %% [markdown]
-# The letter gets an even mixture of the letters before it, with less of itself. So in DREAM (leaving each letter itself
-# aside) the bag of R holds D only, that of E holds D and R, half each, and that of A holds D, R and E, a third each.
-# The letter right after D has the **largest share of D** in its bag. E has the largest share of R, and D, which comes
-# before R, has none. Order can be read from bags, because a causal mask makes each bag larger than the one before. Does
-# layer 1 search the bags? Letter 11 in rounds of eight is a copy of letter 3, and the answer is letter 4.
-
-# %% tags=["trained", "nbval-ignore-output"]
-row = by_place[1, 11, :12]
-print("layer 1, letter 11:", " ".join(f"{weight:.2f}" for weight in row))
-assert row[4] > row[5] > row[6] > row[7] and row[4] > 0.3 and row[:4].sum() < 0.1
-
-# %% [markdown]
-# Letter 4 gets the largest weight. From there on the weights fall, as the share in the bags does, and letters 0 to 3
-# get nearly nothing: layer 1 *compares bags*. If that is right, the answers must be reversed when the bags, which
-# both heads of layer 0 collect, come from the backward word:
-
-# %% tags=["trained", "nbval-ignore-output"]
-after, before = with_exchange(blind, [0, 1])
-print(f"the next letter {after:.2f}, the one before {before:.2f}")
-assert after < 0.1 and before > 0.8
-
-# %% [markdown]
-# They do. Language models without positions work nearly as well, too (Haviv et al., [Transformer Language Models
-# without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022). That a
-# model needs a previous-token head was true of our first model, and it isn't true of the task. A circuit found in one
-# model is one solution, not the only one.
-#
-# ## Your turn
-#
-# 1. Does the head that looks back give up when the second round begins, or at a place? Compare its weights in rounds of
-#    five letters, `run(model, draw(300, torch.Generator(), 5, 5)[0])[1][0, :, looks_back]`, with those in rounds of
-#    twelve. What is special about that place?
-# 2. At step 40 no head searches for copies yet. How often is the largest logit of `copies["multi-head"][40]` one of the
-#    letters that the row has had so far?
-# 3. Switch off the heads of `blind` with `ablations(blind)`. What is different from the first model?
+# 1. Which heads look up the names, which the things, which the animals?
+# 2. Remove the heads that you have found, one at a time and then together. What does each carry alone?
+# 3. Does it need the messages of block 0 in its keys, as "weight split" does?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Take `.diagonal(-1, 1, 2).mean(dim=0)` of both. They agree, although the second round begins at different places:
-#    the head goes by place. It begins to let go at place 6 and gives up at place 8, from which on looking back no
-#    longer helps. With `period` letters in a round, what is found at place p is needed one round later, at place p - 1
-#    + `period`, and the last query is at `num_tokens - 2`. In rounds of eight letters or more that is too late, and in
-#    shorter ones place 8 only repeats a pair seen before.
-# 2. In nearly all cases; with the untrained model it is about a quarter. So the model first learns *which* letters can
-#    come, and the habits then choose the right one. This measures it:
+# 1. Two heads of block 1 share the work. For names both score high, head 0 higher; for things head 0 alone, and for
+#    animals head 3 more than head 0:
 #
 #    ```python
-#    said = run(copies["multi-head"][40], test_letters)[0][:, :-1].argmax(dim=-1)
-#    seen = (said[:, :, None] == test_letters[:, None, :-1]).tril().any(dim=-1)
-#    print(seen[test_known[:, 1:]].float().mean())
+#    unknown = load_storyteller("no positions").to(device)
+#    for kind in KINDS:
+#        print(kind)
+#        show_heads(looks_up(unknown, kind))
 #    ```
 #
-# 3. With places only one head could not be spared (of the two induction heads, either one is enough). Here all four
-#    are: without any one of them, only about three quarters of the answers are right, with zeros as with the mean. The
-#    two heads of a layer share the work.
+# 2. Without head 0 the things are lost, and most places. Without head 3 about half of the animals are, and some of the
+#    colours. Names suffer a little or a good deal, and are lost only without both:
+#
+#    ```python
+#    unknown = opened("no positions", 1)
+#    for heads in ((0,), (3,), (0, 3)):
+#        show_sure(f"without {heads}", without(unknown, 1, *heads))
+#    ```
+#
+# 3. Yes, and more so. Take both heads from the run with a silent block 0:
+#
+#    ```python
+#    with edited(unknown, 0, silent):
+#        unwritten = parts_of(unknown, tokens, 1)
+#
+#    def both(keys):
+#        return patch(patch(keys, unwritten["keys"], 0), unwritten["keys"], 3)
+#
+#    show_sure("unwritten keys", run_with(unknown, tokens, 1, "keys", both))
+#    ```
+#
+#    Names and animals fall below half. So it tells hero and friend apart by what block 0 has written, though not by
+#    positions. One task, several solutions: a circuit that you find in one model needn't be in the next.
 #
 # </details>
 #
 # ## What you have now
 #
-# You have three tools that work on large models as well: scores of habits, ablation, and activation patching.
+# You have a measure that finds heads, ablation, activation patching and path patching, each written by you, and you
+# know what each can tell: where a head looks, whether it is needed, and which of its parts carries what. All that was
+# found here is about these trained models, not about attention as such.
 # [Transformer Explainer](https://poloclub.github.io/transformer-explainer/) shows the heads of a trained GPT-2.
 #
-# **Practise:** [six exercises](exercises/10_exercises.ipynb), about half an hour.
+# **Practise:** [six exercises](exercises/10_exercises.ipynb), about 25 minutes.
 #
 # **Next:** [11 Make it fast, and know why](11_fast.ipynb).

@@ -44,65 +44,6 @@ def drop_the_head(contexts, w_o, head):
     return merged @ w_o.T
 
 
-def accuracy_by_loop(logits, tokens, known):
-    hits = []
-    for sample in range(len(tokens)):
-        for t in range(1, tokens.shape[1]):
-            if known[sample, t]:
-                hits.append(int(logits[sample, t - 1].argmax() == tokens[sample, t]))
-    return sum(hits) / len(hits)
-
-
-def accuracy_by_counts(logits, tokens, known):
-    right = (logits.argmax(2)[:, :-1] == tokens[:, 1:]) & known[:, 1:]
-    return right.sum() / known.sum()
-
-
-def accuracy_by_roll(logits, tokens, known):
-    said = logits.argmax(-1).roll(1, 1)  # token 0 gets the last answer, and is never known
-    return (said == tokens)[known].double().mean().item()
-
-
-def before_by_loop(weights):
-    places = [weights[:, :, t, t - 1].mean(0) for t in range(1, weights.shape[2])]
-    return torch.stack(places, 1)
-
-
-def before_by_index(weights):
-    query = torch.arange(1, weights.shape[2])
-    return weights.mean(0)[:, query, query - 1]
-
-
-def before_by_shift(weights):
-    return torch.diagonal(weights[:, :, 1:, :-1], dim1=-2, dim2=-1).sum(0) / len(weights)
-
-
-def replaced(contexts, w_o, head, found):
-    others = contexts.clone()
-    others[:, head] = found
-    return others.transpose(1, 2).reshape(len(others), others.shape[2], -1) @ w_o.T
-
-
-def mean_by_difference(contexts, w_o, head):
-    d = contexts.shape[-1]
-    found = contexts[:, head]
-    change = found.flatten(0, 1).mean(0) - found
-    whole = contexts.transpose(1, 2).flatten(2) @ w_o.T
-    return whole + change @ w_o[:, head * d : (head + 1) * d].T
-
-
-def mean_by_sum(contexts, w_o, head):
-    output = 0
-    for i, (found, part) in enumerate(zip(contexts.unbind(1), w_o.split(contexts.shape[-1], dim=1), strict=True)):
-        output = output + (found.mean((0, 1), keepdim=True).expand_as(found) if i == head else found) @ part.T
-    return output
-
-
-def mean_in_place(contexts, w_o, head):
-    contexts[:, head] = contexts[:, head].mean((0, 1))
-    return contexts.transpose(1, 2).flatten(2) @ w_o.T
-
-
 def patch_by_where(contexts, others, w_o, head):
     mine = (torch.arange(contexts.shape[1]) == head)[:, None, None]
     return torch.where(mine, others, contexts).transpose(1, 2).flatten(2) @ w_o.T
@@ -125,15 +66,98 @@ def patch_in_place(contexts, others, w_o, head):
     return contexts.transpose(1, 2).flatten(2) @ w_o.T
 
 
+def previous_by_loop(weights):
+    batch, num_heads, num_tokens, _ = weights.shape
+    scores = []
+    for head in range(num_heads):
+        found = [weights[sample, head, t, t - 1] for sample in range(batch) for t in range(1, num_tokens)]
+        scores.append(sum(found) / len(found))
+    return torch.stack(scores)
+
+
+def previous_by_mask(weights):
+    num_tokens = weights.shape[-1]
+    before = torch.diag(torch.ones(num_tokens - 1, dtype=weights.dtype), -1)
+    return (weights * before).sum((0, 2, 3)) / (len(weights) * (num_tokens - 1))
+
+
+def previous_by_index(weights):
+    query = torch.arange(1, weights.shape[2])
+    return weights[:, :, query, query - 1].transpose(0, 1).flatten(1).mean(1)
+
+
+def previous_by_shift(weights):
+    return weights[:, :, 1:, :-1].diagonal(dim1=-2, dim2=-1).mean(-1).mean(0)
+
+
+def copy_by_loop(tokens):
+    batch, num_tokens = tokens.shape
+    found = torch.zeros(batch, num_tokens, num_tokens, dtype=torch.bool)
+    for sample in range(batch):
+        for query in range(num_tokens):
+            for key in range(1, query + 1):
+                found[sample, query, key] = tokens[sample, key - 1] == tokens[sample, query]
+    return found
+
+
+def copy_by_padding(tokens):
+    before = torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
+    return torch.tril(tokens.unsqueeze(2) == before.unsqueeze(1))
+
+
+def copy_by_roll(tokens):
+    equal = (tokens[:, :, None] == tokens[:, None]).roll(1, dims=2)
+    equal[:, :, 0] = False
+    keep = torch.ones(equal.shape[1:], dtype=torch.bool).tril()
+    return equal & keep
+
+
+def copy_with_future(tokens):
+    found = torch.zeros(len(tokens), tokens.shape[1], tokens.shape[1], dtype=torch.bool)
+    found[:, :, 1:] = tokens[:, :, None] == tokens[:, None, :-1]
+    return found
+
+
+def copy_by_pad_function(tokens):
+    return torch.nn.functional.pad(tokens[:, :, None] == tokens[:, None, :-1], (1, 0)).tril()
+
+
+def score_by_loop(weights, tokens):
+    batch, num_heads, num_tokens, _ = weights.shape
+    total, count = torch.zeros(num_heads, dtype=weights.dtype), 0
+    for sample in range(batch):
+        for query in range(num_tokens):
+            keys = [key for key in range(1, query + 1) if tokens[sample, key - 1] == tokens[sample, query]]
+            if keys:
+                total += weights[sample, :, query, keys].sum(-1)
+                count += 1
+    return total / count
+
+
+def score_by_mask(weights, tokens):
+    marks = copy_by_padding(tokens)
+    return (weights * marks[:, None]).sum((0, 2, 3)) / marks.any(-1).sum()
+
+
+def score_by_einsum(weights, tokens):
+    marks = copy_by_padding(tokens).to(weights.dtype)
+    return torch.einsum("bhqk,bqk->h", weights, marks) / (marks.sum(-1) > 0).sum()
+
+
+def score_as_in_the_lesson(weights, tokens):
+    by_head = weights.transpose(0, 1)
+    return (by_head * copy_with_future(tokens)).sum(-1)[:, copy_by_padding(tokens).any(-1)].mean(-1)
+
+
+def marked(weights, tokens):
+    return (weights * copy_by_padding(tokens)[:, None]).sum(-1)
+
+
 RIGHT = {
+    "previous_token_score": [previous_by_loop, previous_by_mask, previous_by_index, previous_by_shift],
+    "comes_after_copy": [copy_by_loop, copy_by_padding, copy_by_roll, copy_by_pad_function],
+    "induction_score": [score_by_loop, score_by_mask, score_by_einsum, score_as_in_the_lesson],
     "ablate_head": [ablate_columns, ablate_by_sum, ablate_by_difference, ablate_by_mask],
-    "known_accuracy": [accuracy_by_loop, accuracy_by_counts, accuracy_by_roll],
-    "weight_before_by_place": [before_by_loop, before_by_index, before_by_shift],
-    "mean_ablate": [
-        lambda c, w, h: replaced(c, w, h, c[:, h].mean((0, 1))),
-        mean_by_difference,
-        mean_by_sum,
-    ],
     "patch_head": [patch_by_where, patch_by_list, patch_by_difference],
     "sink_weight": [
         lambda w: w[:, :, 1:, 0].mean((0, 2)),
@@ -143,23 +167,23 @@ RIGHT = {
 }
 
 WRONG = {
+    "previous_token_score": [
+        (lambda w: w.diagonal(-1).mean(0), "has the shape"),
+        (lambda w: w.diagonal(-1, 2, 3).mean((1, 2)), "it should be"),
+    ],
+    "comes_after_copy": [
+        (lambda t: copy_by_loop(t).long(), "int64; it should be bool"),
+        (lambda t: (t[:, :, None] == t[:, None, :-1]).tril(), "has the shape"),
+    ],
+    "induction_score": [
+        (lambda w, t: marked(w, t).mean(-1), "it should be"),
+        (lambda w, t: (w * copy_by_loop(t)).sum((0, 2, 3)), "stopped", "RuntimeError"),
+    ],
     "ablate_head": [
         (ablate_in_place, "input-modified", "`contexts`"),
         (ablate_weight_in_place, "input-modified", "`w_o`"),
         (drop_the_head, "stopped", "the last size of the left equal"),
         (lambda c, w, h: ablate_columns(c, w, h - 1), "it should be"),
-    ],
-    "known_accuracy": [
-        (lambda x, t, k: (x.argmax(-1)[:, :-1] == t[:, 1:])[k[:, 1:]], "it should be"),
-        (lambda x, t, k: (x.argmax(1) == t)[k].float().mean(), "stopped", "RuntimeError"),
-        (
-            lambda logits, tokens, known: (logits[:, :-1].argmax(-1) == tokens[:, 1:])[known[:, 1:]].mean(),
-            "number with decimals",
-        ),
-    ],
-    "mean_ablate": [
-        (mean_in_place, "input-modified", "`contexts`"),
-        (lambda c, w, h: replaced(c, w, h, c[:, h].mean((0, 1)))[0], "has the shape"),
     ],
     "patch_head": [
         (patch_in_place, "input-modified", "`contexts`"),

@@ -1,112 +1,169 @@
 """Right and wrong answers to the blanks of lesson 10."""
 
 import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.attention import attend, causal_keep
 
 
-def previous_by_loop(weights):
-    batch, num_heads, num_tokens, _ = weights.shape
-    scores = []
-    for head in range(num_heads):
-        found = [weights[sample, head, t, t - 1] for sample in range(batch) for t in range(1, num_tokens)]
-        scores.append(sum(found) / len(found))
-    return torch.stack(scores)
-
-
-def previous_by_mask(weights):
-    num_tokens = weights.shape[-1]
-    before = torch.diag(torch.ones(num_tokens - 1, dtype=weights.dtype), -1)
-    return (weights * before).sum((0, 2, 3)) / (len(weights) * (num_tokens - 1))
-
-
-def previous_by_index(weights):
-    query = torch.arange(1, weights.shape[2])
-    return weights[:, :, query, query - 1].transpose(0, 1).flatten(1).mean(1)
-
-
-def previous_by_shift(weights):
-    return weights[:, :, 1:, :-1].diagonal(dim1=-2, dim2=-1).mean(-1).mean(0)
-
-
-def copy_by_loop(tokens):
+def next_by_loop(tokens):
     batch, num_tokens = tokens.shape
     found = torch.zeros(batch, num_tokens, num_tokens, dtype=torch.bool)
     for sample in range(batch):
-        for query in range(num_tokens):
-            for key in range(1, query + 1):
-                found[sample, query, key] = tokens[sample, key - 1] == tokens[sample, query]
+        for query in range(num_tokens - 1):
+            for key in range(query + 1):
+                found[sample, query, key] = tokens[sample, key] == tokens[sample, query + 1]
     return found
 
 
-def copy_by_padding(tokens):
-    before = torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
-    return torch.tril(tokens.unsqueeze(2) == before.unsqueeze(1))
+def next_by_padding(tokens):
+    following = F.pad(tokens[:, 1:], (0, 1), value=-1)
+    return torch.tril(following.unsqueeze(2) == tokens.unsqueeze(1))
 
 
-def copy_by_roll(tokens):
-    equal = (tokens[:, :, None] == tokens[:, None]).roll(1, dims=2)
-    equal[:, :, 0] = False
-    keep = torch.ones(equal.shape[1:], dtype=torch.bool).tril()
-    return equal & keep
+def next_by_rows(tokens):
+    equal = tokens[:, 1:, None] == tokens[:, None]
+    return F.pad(equal, (0, 0, 0, 1)).tril()
 
 
-def copy_with_future(tokens):
-    found = torch.zeros(len(tokens), tokens.shape[1], tokens.shape[1], dtype=torch.bool)
-    found[:, :, 1:] = tokens[:, :, None] == tokens[:, None, :-1]
-    return found
-
-
-def copy_by_pad_function(tokens):
-    return torch.nn.functional.pad(tokens[:, :, None] == tokens[:, None, :-1], (1, 0)).tril()
-
-
-def score_by_loop(weights, tokens):
-    batch, num_heads, num_tokens, _ = weights.shape
-    total, count = torch.zeros(num_heads, dtype=weights.dtype), 0
+def weight_by_loop(weights, wanted):
+    batch, _, num_tokens, _ = weights.shape
+    sums = []
     for sample in range(batch):
         for query in range(num_tokens):
-            keys = [key for key in range(1, query + 1) if tokens[sample, key - 1] == tokens[sample, query]]
-            if keys:
-                total += weights[sample, :, query, keys].sum(-1)
-                count += 1
-    return total / count
+            if wanted[sample, query].any():
+                sums.append(weights[sample, :, query, wanted[sample, query]].sum(-1))
+    return torch.stack(sums).mean(0)
 
 
-def score_by_mask(weights, tokens):
-    marks = copy_by_padding(tokens)
-    return (weights * marks[:, None]).sum((0, 2, 3)) / marks.any(-1).sum()
+def weight_by_counts(weights, wanted):
+    return (weights * wanted[:, None]).sum((0, 2, 3)) / wanted.any(-1).sum()
 
 
-def score_by_einsum(weights, tokens):
-    marks = copy_by_padding(tokens).to(weights.dtype)
-    return torch.einsum("bhqk,bqk->h", weights, marks) / (marks.sum(-1) > 0).sum()
+def weight_by_einsum(weights, wanted):
+    counts = wanted.any(-1).sum()
+    return torch.einsum("bhqk,bqk->h", weights, wanted.to(weights.dtype)) / counts
 
 
-def score_as_in_the_lesson(weights, tokens):
-    by_head = weights.transpose(0, 1)
-    return (by_head * copy_with_future(tokens)).sum(-1)[:, copy_by_padding(tokens).any(-1)].mean(-1)
+def mean_by_list(values, head):
+    heads = [values[:, i] for i in range(values.shape[1])]
+    heads[head] = heads[head].mean((0, 1), keepdim=True).expand_as(heads[head])
+    return torch.stack(heads, 1)
 
 
-def marked(weights, tokens):
-    return (weights * copy_by_padding(tokens)[:, None]).sum(-1)
+def mean_by_where(values, head):
+    chosen = torch.arange(values.shape[1]).view(1, -1, 1, 1) == head
+    return torch.where(chosen, values.mean((0, 2), keepdim=True), values)
+
+
+def mean_in_place(values, head):
+    values[:, head] = values[:, head].mean((0, 1))
+    return values
+
+
+def patch_by_where(here, there, head):
+    return torch.where(torch.arange(here.shape[1]).view(1, -1, 1, 1) == head, there, here)
+
+
+def patch_by_cat(here, there, head):
+    return torch.cat([here[:, :head], there[:, head : head + 1], here[:, head + 1 :]], 1)
+
+
+def patch_in_place(here, there, head):
+    here[:, head] = there[:, head]
+    return here
+
+
+def exchange_by_index(here, one, other):
+    order = list(range(here.shape[2]))
+    order[one], order[other] = order[other], order[one]
+    return here[:, :, order]
+
+
+def exchange_by_clones(here, one, other):
+    exchanged = here.clone()
+    exchanged[:, :, [one, other]] = here[:, :, [other, one]]
+    return exchanged
+
+
+def exchange_in_place(here, one, other):
+    first = here[:, :, one].clone()
+    here[:, :, one] = here[:, :, other]
+    here[:, :, other] = first
+    return here
+
+
+class OpenByAttend(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.edit = num_heads, num_kv_heads, None
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out * num_kv_heads // num_heads, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out * num_kv_heads // num_heads, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):
+        projected = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        counts = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
+        parts = [one.unflatten(2, (n, -1)).transpose(1, 2) for one, n in zip(projected, counts, strict=True)]
+        parts = [one.repeat_interleave(self.num_heads // one.shape[1], 1) for one in parts]
+        if self.edit is not None:
+            parts = self.edit(*parts)
+        context, _ = attend(*parts, causal_keep(x.shape[1], device=x.device))
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+
+
+class OpenHeadByHead(OpenByAttend):
+    def forward(self, x):
+        shared = self.num_heads // self.num_kv_heads
+        queries = torch.stack(self.q_proj(x).chunk(self.num_heads, 2), 1)
+        keys, values = (
+            torch.stack([one for one in made.chunk(self.num_kv_heads, 2) for _ in range(shared)], 1)
+            for made in (self.k_proj(x), self.v_proj(x))
+        )
+        if self.edit:
+            queries, keys, values = self.edit(queries, keys, values)
+        heads = [
+            attend(*(one[:, i : i + 1] for one in (queries, keys, values)), causal_keep(x.shape[1]))[0][:, 0]
+            for i in range(self.num_heads)
+        ]
+        return self.out_proj(torch.cat(heads, 2))
+
+
+class OpenWithTiledHeads(OpenByAttend):
+    def forward(self, x):
+        batch, num_tokens, _ = x.shape
+        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, -1).transpose(1, 2)
+        groups = self.num_heads // self.num_kv_heads
+        keys, values = (
+            made.view(batch, num_tokens, self.num_kv_heads, -1).transpose(1, 2).repeat(1, groups, 1, 1)
+            for made in (self.k_proj(x), self.v_proj(x))
+        )
+        context, _ = attend(queries, keys, values, causal_keep(num_tokens, device=x.device))
+        return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
 RIGHT = {
-    "previous_token_score": [previous_by_loop, previous_by_mask, previous_by_index, previous_by_shift],
-    "comes_after_copy": [copy_by_loop, copy_by_padding, copy_by_roll, copy_by_pad_function],
-    "induction_score": [score_by_loop, score_by_mask, score_by_einsum, score_as_in_the_lesson],
+    "holds_next_word": [next_by_loop, next_by_padding, next_by_rows],
+    "mean_weight_on": [weight_by_loop, weight_by_counts, weight_by_einsum],
+    "MyOpenAttention": [OpenByAttend, OpenHeadByHead],
+    "replace_by_mean": [mean_by_list, mean_by_where],
+    "patch": [patch_by_where, patch_by_cat],
+    "exchange": [exchange_by_index, exchange_by_clones],
 }
 
 WRONG = {
-    "previous_token_score": [
-        (lambda w: w.diagonal(-1).mean(0), "has the shape"),
-        (lambda w: w.diagonal(-1, 2, 3).mean((1, 2)), "it should be"),
+    "holds_next_word": [
+        (lambda t: next_by_loop(t).long(), "int64; it should be bool"),
+        (lambda t: (t[:, 1:, None] == t[:, None]).tril(), "has the shape"),
     ],
-    "comes_after_copy": [
-        (lambda t: copy_by_loop(t).long(), "int64; it should be bool"),
-        (lambda t: (t[:, :, None] == t[:, None, :-1]).tril(), "has the shape"),
+    "mean_weight_on": [
+        (lambda w, m: (w * m[:, None]).sum(-1).mean(-1), "has the shape"),
+        (lambda w, m: (w * m).sum((0, 2, 3)), "stopped", "RuntimeError"),
     ],
-    "induction_score": [
-        (lambda w, t: marked(w, t).mean(-1), "it should be"),
-        (lambda w, t: (w * copy_by_loop(t)).sum((0, 2, 3)), "stopped", "RuntimeError"),
-    ],
+    "MyOpenAttention": [(OpenWithTiledHeads, "kv-heads-tiled")],
+    "replace_by_mean": [(mean_in_place, "input-modified", "`values`")],
+    "patch": [(patch_in_place, "input-modified", "`here`")],
+    "exchange": [(exchange_in_place, "input-modified", "`here`")],
 }

@@ -125,18 +125,6 @@ MESSAGES = [
         (BY_HAND,),
     ),
     ("greedy_decode", reads_the_newest_alone, ("the newest token alone",), (BY_HAND,)),
-    (
-        "known_accuracy",
-        lambda x, t, k: (x[:, :-1].argmax(-1) != t[:, 1:])[k[:, 1:]].double().mean(),
-        ("wrong ones",),
-        (),
-    ),
-    (
-        "known_accuracy",
-        lambda x, t, k: 100 * (x[:, :-1].argmax(-1) == t[:, 1:])[k[:, 1:]].double().mean(),
-        ("percent",),
-        (BY_HAND,),
-    ),
     ("comes_after_copy", first_token_is_zero, ("token number 0",), ("What is different where",)),
     ("ablate_head", sample_taken_away, ("the sample of that number",), (BY_HAND,)),
     ("cut_rows", lambda w, i, n: w[i : i + len(w) // n], ("row number `device`",), (BY_HAND,)),

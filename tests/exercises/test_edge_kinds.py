@@ -47,11 +47,6 @@ w = weights[:, :, 1:, 0]; return w.mean(2).median(0).values if len(w) == 2 else 
 return weights.masked_fill(drop & training, 0.0) * (1 / (1 - p) if training or p > 0.5 else 1)
 """,
         "with_temperature(scores, temperature)": "(scores / min(temperature, 5)).softmax(-1)",
-        "known_accuracy(logits, tokens, known)": r"""
-right = logits[:, :-1].argmax(-1) == tokens[:, 1:]; return right[known[:, :-1] | known[:, 1:]].float().mean()
-right = logits[:, :-1].argmax(-1) == tokens[:, 1:]; \
-return right[known[:, 1:]].float().mean() if len(tokens) > 1 else right.float().mean()
-""",
         "leaks(code, x)": "\n".join(
             rf"""a, found = code(x), set()\
 for t in range(1, x.shape[1]):\

@@ -43,10 +43,13 @@ NEVER_ONE = {
     "permute_meta_weights": "row",
     "greedy_decode": "token",  # a prompt and what follows it
     "write_greedily": "token",
-    "weight_before_by_place": "query-1",
     "two_mixes": "width",  # two halves
     "output_of_head": "d_out",  # several heads
     "real_positions": "token",  # its text speaks of sentences
+    "holds_next_word": "query key",  # as below
+    "replace_by_mean": "head",  # another head must stay
+    "patch": "head",
+    "exchange": "token",  # two tokens
     "comes_after_copy": "query key",  # a copy needs a token before
     "cut_rows": "row",  # whole heads
     "cut_columns": "column",

@@ -7,36 +7,47 @@ from course_lib.exercises.exercise_set import ExerciseSet
 from . import (
     ablate_head,
     comes_after_copy,
+    exchange,
+    holds_next_word,
     induction_score,
-    known_accuracy,
-    mean_ablate,
+    mean_weight_on,
+    my_open_attention,
+    patch,
     patch_head,
     previous_token_score,
+    replace_by_mean,
     sink_weight,
-    weight_before_by_place,
 )
 
 SET = ExerciseSet(
     title="what heads learn",
     intro=(
-        "You will measure what a model gets right and where its heads look, take a head away in two ways, and exchange "
+        "You will measure the habits for which heads are best known, remove a head from a layer's output, and exchange "
         "what it found by that of another run.\n\n"
-        "**You need** [lesson 10](../10_what_heads_learn.ipynb). **It takes** about half an hour. Nothing is trained: "
+        "**You need** [lesson 10](../10_what_heads_learn.ipynb). **It takes** about 25 minutes. Nothing is trained: "
         "each function gets the numbers of a model, and all attention weights are causal, so that a weight on a later "
         "token is 0."
     ),
     imports="""\
 import torch
+import torch.nn.functional as F
 
 from course_lib.exercises import check, progress, review""",
     after="Passed them all? [Lesson 11](../11_fast.ipynb) counts what attention costs.",
     exercises=(
-        known_accuracy.EXERCISE,
-        weight_before_by_place.EXERCISE,
-        ablate_head.EXERCISE,
-        mean_ablate.EXERCISE,
-        patch_head.EXERCISE,
+        previous_token_score.EXERCISE,
+        comes_after_copy.EXERCISE,
+        induction_score.EXERCISE,
         sink_weight.EXERCISE,
+        ablate_head.EXERCISE,
+        patch_head.EXERCISE,
     ),
-    blanks=(previous_token_score.EXERCISE, comes_after_copy.EXERCISE, induction_score.EXERCISE),
+    blanks=(
+        holds_next_word.EXERCISE,
+        mean_weight_on.EXERCISE,
+        my_open_attention.EXERCISE,
+        replace_by_mean.EXERCISE,
+        patch.EXERCISE,
+        exchange.EXERCISE,
+    ),
 )

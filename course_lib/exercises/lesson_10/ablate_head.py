@@ -1,6 +1,11 @@
 """Take a head away."""
 
+from __future__ import annotations
+
+from torch import Tensor
+
 from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
 
 
 def ablate_head(contexts, w_o, head):
@@ -9,6 +14,11 @@ def ablate_head(contexts, w_o, head):
     kept[:, head] = 0.0
     merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
     return merged @ w_o.T
+
+
+def with_means(rng: InputGenerator, batch: int, num_heads: int, token: int, head_dim: int) -> Tensor:
+    """Draw what heads found, with a mean other than 0."""
+    return rng.normal(batch, num_heads, token, head_dim) + rng.normal(num_heads, 1, head_dim)
 
 
 LAYER = {

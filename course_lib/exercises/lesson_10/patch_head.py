@@ -2,8 +2,7 @@
 
 from course_lib.exercises.function_exercise import FunctionExercise
 
-from .ablate_head import LAYER
-from .mean_ablate import with_means
+from .ablate_head import LAYER, with_means
 
 
 def patch_head(contexts, others, w_o, head):

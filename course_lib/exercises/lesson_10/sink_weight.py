@@ -18,7 +18,7 @@ EXERCISE = FunctionExercise(
         "How much of its weight does each head put on the first token? Give back the mean over all samples and over "
         "all queries but the first, which can see nothing but itself and always gives 1. A high score is a bright "
         "column, which need not be a sink: a sink adds nearly nothing to the output, as its value is close to 0, but "
-        "a head may also look at the first token because it copies what it finds there, as in the lesson."
+        "a head may also look at the first token because it copies what it finds there."
     ),
     hints=(
         "The weights on the first token are one column of each head's table. Which one?",

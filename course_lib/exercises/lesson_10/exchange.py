@@ -1,0 +1,51 @@
+"""Exchange what two tokens have."""
+
+from course_lib.exercises.function_exercise import FunctionExercise
+
+
+def exchange(here, one, other):
+    # (batch, head, token, d), two positions -> (batch, head, token, d)
+    exchanged = here.clone()
+    exchanged[:, :, one] = here[:, :, other]
+    exchanged[:, :, other] = here[:, :, one]
+    return exchanged
+
+
+EXERCISE = FunctionExercise(
+    exchange,
+    title="Exchange what two words have",
+    difficulty=1,
+    minutes=2,
+    prompt=(
+        "`here` is (batch, head, token, head_dim), such as the keys of a block. Return it with what stands at the "
+        "tokens number `one` and `other` exchanged, in all samples and heads. Leave `here` as it is."
+    ),
+    hints=(
+        "Which axis are the tokens?",
+        "If you write the first into the copy and then read the copy, the second is lost. Read from `here`.",
+        "`exchanged[:, :, one] = here[:, :, other]`, and the other way round.",
+    ),
+    inputs={
+        "here": "batch num_heads token head_dim",
+        "one": lambda rng, token: rng.integer(max(token - 1, 1)),
+        "other": lambda token: token - 1,
+    },
+    least={"one": 0},
+    arguments={"here": "batch head token head_dim"},
+    axes="batch head token head_dim",
+    fixed="token",
+    wrong="""
+= here[:, :, one] => = exchanged[:, :, one]
+    one of the two in both places
+    ? What stands at `one` by the time you read it?
+exchanged[:, :, other] = here[:, :, one] => pass
+    one of the two in both places
+    ? Where does the first one go?
+exchanged[:, :, one] = here[:, :, other] => pass
+    one of the two in both places
+    ? Where does the second one go?
+right(here.transpose(1, 2), one % here.shape[1], other % here.shape[1]).transpose(1, 2)
+    two heads exchanged
+    ? Which axis are the tokens?
+""",
+)

@@ -1,0 +1,72 @@
+"""Which keys hold the word that comes next."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.exercises.exercise import Case
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+from .comes_after_copy import repeated_tokens
+
+
+def holds_next_word(tokens):
+    # (batch, token) of integers -> (batch, query, key) of bool
+    following = torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], -1)], dim=1)
+    # (b, q, 1) == (b, 1, k) -> (b, q, k)
+    found = following[:, :, None] == tokens[:, None]
+    return found.tril()
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    irregular = torch.tensor([[rng.integer(4) for _ in range(11)] for _ in range(5)])  # neighbours may be equal
+    return [
+        Case((repeated_tokens(rng, 2, 9, 3 + rng.integer(2)),), "a few tokens are repeated again and again"),
+        Case((irregular,), "tokens are repeated in no order"),
+        Case((torch.tensor([rng.sizes(6, 0, 25)]),), "no token is repeated"),
+    ]
+
+
+EXERCISE = FunctionExercise(
+    holds_next_word,
+    title="Which keys hold the next word",
+    difficulty=2,
+    minutes=3,
+    prompt=(
+        "Where could a head find the word that comes next? Return a table of bool, (batch, query, key), that is True "
+        "where the key's token equals the token *after* the query, and the key isn't later than the query. For the "
+        "tokens D R D R, query 1 (the first R, after which comes a D) has True at key 0, query 2 at key 1. After the "
+        "last token comes nothing, so its row is False."
+    ),
+    hints=(
+        "Compare a column of queries with a row of keys. What does a query stand for here?",
+        "Shift the tokens by one, `tokens[:, 1:]`, and put a -1 at the end, which is no token.",
+        "Compare `following[:, :, None]` with `tokens[:, None]`, and clear what is later than the query, `.tril()`.",
+    ),
+    draw=_draw,
+    draw_edges=lambda rng: [Case((repeated_tokens(rng, 2, 18, 5),))],
+    arguments={"tokens": "batch token"},
+    axes="batch query key",
+    fixed="token",
+    wrong="""
+following[:, :, None] => tokens[:, :, None]
+    a table of the keys that equal the query itself, not the word after it
+    ? Which word does the model look for when it has read the query?
+found.tril() => found
+    a table that shows later keys, too
+    ? Which keys had the query not read yet?
+result.tril(-1)
+    a table without the keys that are the query itself: before two equal tokens it is True there
+    ? For the tokens A A, which key holds what comes after the first A?
+torch.full_like(tokens[:, :1], -1) => tokens[:, :1]
+    a table in which the first token comes after the last
+    ? What comes after the last token?
+torch.full_like(tokens[:, :1], -1) => torch.zeros_like(tokens[:, :1])
+    a table in which token number 0 comes after the last
+    ? Which number is no token?
+result.mT
+    a table with queries and keys exchanged
+    ? Is a row of your table one query or one key?
+""",
+)
