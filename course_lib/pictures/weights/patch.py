@@ -10,7 +10,7 @@ from course_lib.pictures.grid import card, column, label
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import BOLD, HEADS, SMALL, SMALL_NOTE, STYLE, TEXT
 
-BOX = 100  # width of a box
+BOX = STYLE.column_name  # width of a box
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class PatchScene:
         """An arrow up, from the part below to the part above."""
         drawing = Canvas()
         x = self.parts.index(self.patched) * (BOX + STYLE.near) + BOX / 2
-        drawing.lines([(x, 2, x, STYLE.cell), (x, 2, x - 5, 9), (x, 2, x + 5, 9)])
+        top, low = STYLE.between, STYLE.near
+        drawing.lines([(x, top, x, STYLE.cell), (x, top, x - STYLE.tight, low), (x, top, x + STYLE.tight, low)])
         first = self.patched == self.parts[0]
         at, anchor = (x + STYLE.near, "start") if first else (x - STYLE.near, "end")
         drawing.text(at, SMALL_NOTE.base(STYLE.cell), "taken from there", SMALL_NOTE, anchor=anchor)
