@@ -27,6 +27,7 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
 nb_execution_mode = "off"  # the stored outputs are the lesson
 nb_render_markdown_format = "myst"
+nb_code_prompt_show = nb_code_prompt_hide = "Imports"  # nothing else is folded
 myst_enable_extensions = ["dollarmath", "attrs_inline", "attrs_block", "deflist"]
 myst_heading_anchors = 3
 nitpicky = False

@@ -194,7 +194,7 @@ def test_comments_of_code_are_quieter_than_code_in_both_themes(open_page):
         assert 4.5 <= contrast(comment, ground) < 0.8 * contrast(code, ground)
 
 
-GROUND = "getComputedStyle(document.querySelector('div.cell_input')).backgroundColor"
+GROUND = "getComputedStyle(document.querySelector('div.cell:not(.tag_hide-input) div.cell_input')).backgroundColor"
 
 
 def test_the_front_page_shows_itself_without_scripts(browser, home):

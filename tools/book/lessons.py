@@ -1,7 +1,9 @@
 """Show lessons and exercises in the book; the download buttons lead to the notebooks themselves."""
 
+import ast
 import re
 import shutil
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,18 @@ def without_setup(notebook: Any) -> Any:
     """Remove what only a running notebook needs: the setup cell, and the link that the launch button replaces."""
     notebook.cells = [cell for cell in notebook.cells if "setup" not in cell.metadata.get("tags", [])]
     notebook.cells[0].source = COLAB_LINE.sub("", notebook.cells[0].source)
+    return notebook
+
+
+def with_folded_imports(notebook: Any) -> Any:
+    """Fold the imports at the top of a lesson, so that its first screen shows what the lesson is about."""
+    index, cell = next((index, cell) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+    imports = list(takewhile(lambda node: isinstance(node, (ast.Import, ast.ImportFrom)), ast.parse(cell.source).body))
+    if imports:
+        lines, end = cell.source.splitlines(), imports[-1].end_lineno
+        folded = nbformat.v4.new_code_cell("\n".join(lines[:end]), metadata={"tags": ["hide-input"]})
+        cell.source = "\n".join(lines[end:]).strip("\n")
+        notebook.cells[index : index + 1] = [folded, cell] if cell.source else [folded]
     return notebook
 
 
@@ -132,7 +146,7 @@ def write_lessons(root: Path, source: Path) -> None:
     every = words_of_lessons(glossary)
     (source / "exercises").mkdir(parents=True)
     for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        lesson = with_linked_terms(with_page_links(without_setup(read(path))), every)
+        lesson = with_linked_terms(with_page_links(with_folded_imports(without_setup(read(path)))), every)
         lesson = with_terms(lesson, terms.get(path.stem, []))
         nbformat.write(lesson, source / path.name)
     for path in sorted((root / "notebooks" / "exercises").glob("[0-9][0-9]_*.ipynb")):

@@ -19,6 +19,7 @@ from tools.book.lessons import (
     copy_notebooks,
     read,
     terms_of_lessons,
+    with_folded_imports,
     with_linked_terms,
     with_page_links,
     with_solutions,
@@ -99,9 +100,10 @@ def test_a_lesson_without_a_row_is_named(tmp_path):
 def test_a_page_shows_no_setup_and_the_download_does(lessons, tmp_path):
     name = "05_weight_split.ipynb"
     shown, own = read(lessons / name), read(ROOT / "notebooks" / name)
-    assert len(shown.cells) == len(own.cells)  # without the setup, with the glossary's words
+    assert len(shown.cells) == len(own.cells) + 1  # without the setup; with folded imports, and the glossary's words
     assert "colab" not in json.dumps(shown).lower()
-    assert [cell.get("outputs") for cell in shown.cells[1:-1]] == [cell.get("outputs") for cell in own.cells[2:]]
+    outputs = [[cell.outputs for cell in each.cells if cell.get("outputs")] for each in (shown, own)]
+    assert outputs[0] == outputs[1]
     given = tmp_path / "_sources" / "notebooks" / name
     given.parent.mkdir(parents=True)
     given.write_text("{}", encoding="utf-8")
@@ -175,6 +177,20 @@ def test_an_exercise_without_a_solution_or_hints_is_named():
     with pytest.raises(ValueError, match="exercise scores_of_token has no hints"):
         with_solutions(sheet, solved)
     assert without_setup(sheet).cells[0].source.startswith("# Exercises")
+
+
+def test_the_imports_of_a_lesson_are_folded_and_nothing_is_lost():
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        whole, folded = without_setup(read(path)), with_folded_imports(without_setup(read(path)))
+        codes = [[cell for cell in each.cells if cell.cell_type == "code"] for each in (whole, folded)]
+        first, second = codes[1][:2]
+        assert first.metadata.tags == ["hide-input"] and not first.outputs, path.stem
+        assert not second.source.startswith(("import ", "from ")), path.stem
+        before, after = (" ".join(cell.source for cell in each).split() for each in codes)
+        assert before == after, path.stem
+        assert [cell.outputs for cell in codes[0] if cell.outputs] == [
+            cell.outputs for cell in codes[1] if cell.outputs
+        ]
 
 
 def test_the_list_of_exercises(tmp_path):
