@@ -630,9 +630,10 @@ trained = [round(run["loss"], 2) for run in card["latent"]["seeds"]]
 print("loss of the latent form, three trainings:", trained)
 
 # %% [markdown]
-# A quarter of the bytes, and no fact is lost. But look at the last line: the stored model is the best of three
-# trainings, and the others did worse. The latent form is harder to train here, at least with the recipe that served the
-# others. The authors of DeepSeek-V2 report it to be better than multi-head attention in their much larger models.
+# A quarter of the bytes, and the model is as sure of these facts. But look at the last line: the stored model is the
+# best of three trainings, and the others did worse. The latent form is harder to train here, at least with the recipe
+# that served the others. The authors of DeepSeek-V2 report it to be better than multi-head attention in their much
+# larger models.
 #
 # ## No waste: a cache in pages
 #

@@ -304,6 +304,29 @@ def test_a_class_with_a_mistake_tells_its_own_story(mistake):
     assert (wrong(tokens) - model(tokens)).abs().max() > 1e-3
 
 
+class Undivided(nn.Module):
+    """Multi-query attention without the scale, and with names of one's own."""
+
+    def __init__(self, width, _, num_heads):
+        super().__init__()
+        self.d = width // num_heads
+        self.ask = nn.Linear(width, width, bias=False)
+        self.key, self.value = (nn.Linear(width, self.d, bias=False) for _ in range(2))
+        self.merge = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        scores = self.ask(x).unflatten(-1, (-1, self.d)).transpose(1, 2) @ self.key(x)[:, None].mT
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        context = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ self.value(x)[:, None]
+        return self.merge(context.transpose(1, 2).flatten(2))
+
+
+def test_a_wrong_class_with_names_of_its_own_gets_the_matrices_as_they_lie_in_linear_layers():
+    model = small()
+    wrong, right = with_attention(model, Undivided).attentions[0], model.attentions[0]
+    assert all(map(torch.equal, wrong.parameters(), right.parameters()))
+
+
 def test_an_output_of_another_shape_is_refused():
     said = "LastToken returns (2, 1, 24) for an input of (2, 5, 24): let it return a tensor of the same shape"
     with pytest.raises(ValueError, match=re.escape(said)):

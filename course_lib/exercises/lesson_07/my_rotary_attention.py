@@ -10,6 +10,22 @@ from .rotary_table import rotary_table
 from .rotate import rotate
 from .rotate_neighbours import rotate_neighbours  # noqa: F401  a wrong answer calls it
 
+WRONG_ROTATIONS = """
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => pass
+    attention without any rotation [rotary-unused]
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries = rotate(queries, cos, sin)
+    attention in which only the queries are rotated
+    ? A score should depend on the distance. Which two angles are subtracted from each other?
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => keys = rotate(keys, cos, sin)
+    attention in which only the keys are rotated
+    ? A score should depend on the distance. Which two angles are subtracted from each other?
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys, values = (rotate(x, cos, sin) for x in (queries, keys, values))
+    attention whose values are rotated, too [rotary-on-values]
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys = (rotate_neighbours(x, cos, sin) for x in (queries, keys))
+    attention that rotates pairs of neighbours; here the pairs are halves
+    ? Which element is paired with element 0?
+"""
+
 
 class MyRotaryAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, first=0):
@@ -54,17 +70,8 @@ EXERCISE = ModuleExercise(
     stub="class MyRotaryAttention(nn.Module): ...",
     kv_heads="any",
     even_head_dim=True,
-    wrong="""
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => pass
-    attention without any rotation [rotary-unused]
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries = rotate(queries, cos, sin)
-    attention in which only the queries are rotated
-    ? A score should depend on the distance. Which two angles are subtracted from each other?
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys, values = (rotate(x, cos, sin) for x in (queries, keys, values))
-    attention whose values are rotated, too [rotary-on-values]
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys = (rotate_neighbours(x, cos, sin) for x in (queries, keys))
-    attention that rotates pairs of neighbours; here the pairs are halves
-    ? Which element is paired with element 0?
+    wrong=WRONG_ROTATIONS
+    + """
 rotary_table(end, self.head_dim, self.base) => rotary_table(end, self.head_dim, 10000.0)
     attention that rotates with base 10000, whatever the argument says
     ? Which of the arguments decides how fast the pairs rotate, and where do you use it?

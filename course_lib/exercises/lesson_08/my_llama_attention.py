@@ -4,6 +4,7 @@
 import torch
 from torch import nn
 
+from course_lib.exercises.lesson_07.my_rotary_attention import WRONG_ROTATIONS
 from course_lib.exercises.lesson_07.rotary_table import rotary_table
 from course_lib.exercises.lesson_07.rotate import rotate
 from course_lib.exercises.lesson_07.rotate_neighbours import rotate_neighbours  # noqa: F401  a wrong answer calls it
@@ -87,20 +88,8 @@ EXERCISE = ModuleExercise(
     kv_heads="any",
     even_head_dim=True,
     cache=(CACHE, "Cache"),
-    wrong="""
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => pass
-    attention without any rotation [rotary-unused]
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries = rotate(queries, cos, sin)
-    attention in which only the queries are rotated
-    ? A score should depend on the distance. Which two angles are subtracted from each other?
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => keys = rotate(keys, cos, sin)
-    attention in which only the keys are rotated
-    ? A score should depend on the distance. Which two angles are subtracted from each other?
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys, values = (rotate(x, cos, sin) for x in (queries, keys, values))
-    attention whose values are rotated, too [rotary-on-values]
-queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, keys = (rotate_neighbours(x, cos, sin) for x in (queries, keys))
-    attention that rotates pairs of neighbours; here the pairs are halves
-    ? Which element is paired with element 0?
+    wrong=WRONG_ROTATIONS
+    + """
 folded = queries. => queries = queries.unflatten(1, (-1, self.num_kv_heads)).transpose(1, 2).flatten(1, 2); folded = queries. && context.view(queries.shape) => context.view(queries.shape).unflatten(1, (self.num_kv_heads, -1)).transpose(1, 2).flatten(1, 2)
     attention whose kv heads are dealt out in turn, 0, 1, 0, 1 [kv-heads-tiled]
 folded = queries.reshape => folded = queries.transpose(1, 2).reshape

@@ -25,7 +25,8 @@ def repeated_tokens(rng: InputGenerator, batch: int, num_tokens: int, period: in
     return rounds.repeat(1, num_tokens // period + 1)[:, :num_tokens]
 
 
-def _draw(rng: InputGenerator) -> list[Case]:
+def draw_tokens(rng: InputGenerator) -> list[Case]:
+    """Draw tokens that are repeated regularly, in no order, and not at all."""
     irregular = torch.tensor([[rng.integer(4) for _ in range(11)] for _ in range(5)])  # neighbours may be equal
     return [
         Case((repeated_tokens(rng, 2, 9, 3 + rng.integer(2)),), "a few tokens are repeated again and again"),
@@ -51,7 +52,7 @@ EXERCISE = FunctionExercise(
         "`before = F.pad(tokens[:, :-1], (1, 0), value=-1)`. Compare `tokens[:, :, None]` with `before[:, None]`, and "
         "clear what is later than the query with `.tril()`.",
     ),
-    draw=_draw,
+    draw=draw_tokens,
     draw_edges=lambda rng: [Case((repeated_tokens(rng, 2, 18, 5),))],
     arguments={"tokens": "batch token"},
     axes="batch query key",

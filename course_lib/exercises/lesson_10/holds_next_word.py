@@ -6,9 +6,8 @@ import torch
 
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise
-from course_lib.exercises.input_generator import InputGenerator
 
-from .comes_after_copy import repeated_tokens
+from .comes_after_copy import draw_tokens, repeated_tokens
 
 
 def holds_next_word(tokens):
@@ -17,15 +16,6 @@ def holds_next_word(tokens):
     # (b, q, 1) == (b, 1, k) -> (b, q, k)
     found = following[:, :, None] == tokens[:, None]
     return found.tril()
-
-
-def _draw(rng: InputGenerator) -> list[Case]:
-    irregular = torch.tensor([[rng.integer(4) for _ in range(11)] for _ in range(5)])  # neighbours may be equal
-    return [
-        Case((repeated_tokens(rng, 2, 9, 3 + rng.integer(2)),), "a few tokens are repeated again and again"),
-        Case((irregular,), "tokens are repeated in no order"),
-        Case((torch.tensor([rng.sizes(6, 0, 25)]),), "no token is repeated"),
-    ]
 
 
 EXERCISE = FunctionExercise(
@@ -44,7 +34,7 @@ EXERCISE = FunctionExercise(
         "Shift the tokens by one, `tokens[:, 1:]`, and put a -1 at the end, which is no token.",
         "Compare `following[:, :, None]` with `tokens[:, None]`, and clear what is later than the query, `.tril()`.",
     ),
-    draw=_draw,
+    draw=draw_tokens,
     draw_edges=lambda rng: [Case((repeated_tokens(rng, 2, 18, 5),))],
     arguments={"tokens": "batch token"},
     axes="batch query key",
