@@ -1,7 +1,7 @@
 """Exercises that explain mistakes: `check("split_heads", split_heads)` judges an answer, `progress()` sums up.
 
-Learners use `check`, `filled`, `from_earlier`, `predict`, `progress` and `sneak`; the grader and the course's own tools
-use the rest.
+Learners use `check`, `filled`, `from_earlier`, `hint`, `predict`, `progress` and `sneak`; the grader and the
+course's own tools use the rest.
 """
 
 from .answer import Answer, Asked, Backward, BuiltModule, Called, Ran
@@ -11,6 +11,7 @@ from .checking import check, filled
 from .exercise import Exercise
 from .exercise_set import ExerciseSet
 from .function_exercise import FunctionExercise
+from .hints import hint
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .lesson_progress import progress
@@ -68,6 +69,7 @@ __all__ = [
     "check",
     "filled",
     "from_earlier",
+    "hint",
     "mistake_of_the_day",
     "not_passed",
     "not_written",

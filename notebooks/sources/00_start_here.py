@@ -38,7 +38,7 @@ from textwrap import fill
 import torch
 
 from course_lib.device import course_device
-from course_lib.exercises import check, filled, from_earlier, predict
+from course_lib.exercises import check, filled, from_earlier, hint, predict
 from course_lib.pictures import draw_attended_words, draw_vectors, heatmap
 from course_lib.show import show
 from course_lib.stories import load_storyteller
@@ -149,7 +149,8 @@ show("table", table, "token width", vocabulary, digits=1)
 #
 # **Write it yourself.** Turn a sentence into its embeddings, one row per token. Put your lines in place of
 # `raise NotImplementedError`; such a function that you write is called a **blank**. As long as a blank is empty or
-# wrong, the lesson goes on with the course's version.
+# wrong, the lesson goes on with the course's version. When you are stuck, `hint` says a little more at each run, of
+# any blank or exercise.
 
 # %%
 def embed_sentence(sentence, vocabulary, table):
@@ -158,6 +159,9 @@ def embed_sentence(sentence, vocabulary, table):
 
 
 embed_sentence = filled("embed_sentence", embed_sentence)
+
+# %%
+hint("embed_sentence")  # run it again for the next one
 
 # %% [markdown]
 # <details><summary>Solution</summary>
@@ -442,7 +446,7 @@ print("torch", torch.__version__, "on", device)
 # | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 45 |
 # | [12 Find what no error reports](12_debugging_attention.ipynb) | tests that find silent mistakes | 55 |
 # | [13 Spread heads over many devices](13_many_devices.ipynb) | attention on two processes, and on many GPUs | 50 |
-# | [14 Write it yourself](14_capstone.ipynb) | a tiny language model, written from an empty cell | 45 |
+# | [14 Write it yourself](14_capstone.ipynb) | a storyteller of your own, as a page for a friend | 60 |
 #
 # If you are short of time, take lessons 01 to 06: they lead from one head to multi-query attention.
 #

@@ -188,7 +188,181 @@ def greedy_with_everything(model, tokens, num_new):
     return tokens
 
 
+def pairs_by_loop(tokens, num_words):
+    counts = torch.zeros(num_words, num_words, dtype=torch.long)
+    for first, after in zip(tokens.tolist(), tokens.tolist()[1:], strict=False):
+        counts[first, after] += 1
+    return counts
+
+
+def pairs_by_one_hot(tokens, num_words):
+    rows = F.one_hot(tokens, num_words)
+    return rows[:-1].T @ rows[1:]
+
+
+def pairs_once(tokens, num_words):
+    counts = torch.zeros(num_words, num_words, dtype=torch.long)
+    counts[tokens[:-1], tokens[1:]] += 1  # of equal places only one is counted
+    return counts
+
+
+def block_in_one_line(x, attention_norm, attention, mlp_norm, mlp, cache):
+    found, cache = attention(attention_norm(x), cache)
+    return x + found + mlp(mlp_norm(x + found)), cache
+
+
+def block_by_sums(x, attention_norm, attention, mlp_norm, mlp, cache):
+    out = x.clone()
+    found, grown = attention(attention_norm(out), cache)
+    out += found
+    out += mlp(mlp_norm(out))
+    return [out, grown]
+
+
+def block_in_place(x, attention_norm, attention, mlp_norm, mlp, cache):
+    found, cache = attention(attention_norm(x), cache)
+    x += found
+    return x + mlp(mlp_norm(x)), cache
+
+
+def block_of_post_norm(x, attention_norm, attention, mlp_norm, mlp, cache):
+    found, cache = attention(x, cache)
+    x = attention_norm(x + found)
+    return mlp_norm(x + mlp(x)), cache
+
+
+def block_without_cache(x, attention_norm, attention, mlp_norm, mlp, cache):
+    x = x + attention(attention_norm(x), cache)[0]
+    return x + mlp(mlp_norm(x))
+
+
+def loop_by_negative_logs(model, batches, make_optimizer):
+    optimizer = make_optimizer(model)
+    losses = []
+    for inputs, targets in batches:
+        optimizer.zero_grad(set_to_none=False)
+        chances = model(inputs)[0].log_softmax(-1)
+        loss = -chances.gather(-1, targets[..., None]).mean()
+        loss.backward()
+        losses.append(float(loss.detach()))
+        optimizer.step()
+    return losses
+
+
+def loop_with_classes_second(model, batches, make_optimizer):
+    model.train()
+    optimizer = make_optimizer(model)
+    steps = [loop_step(model, optimizer, *batch) for batch in batches]
+    model.eval()
+    return steps
+
+
+def loop_step(model, optimizer, inputs, targets):
+    loss = F.cross_entropy(model(inputs)[0].transpose(1, 2), targets)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
+def loop_that_piles_up(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loop_with_last_loss(model, batches, make_optimizer):
+    return loop_by_negative_logs(model, batches, make_optimizer)[-1]
+
+
+def loop_with_wrong_axis(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs)[0], targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loop_after_the_step(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        loop_step(model, optimizer, inputs, targets)
+        losses.append(F.cross_entropy(model(inputs)[0].transpose(1, 2), targets).item())
+    return losses
+
+
+class Turning(nn.Module):
+    """Rotary multi-query attention by complex numbers."""
+
+    def __init__(self, d_in, d_out, num_heads, base=10000.0):
+        super().__init__()
+        self.heads, self.width, self.base = num_heads, d_out // num_heads, base
+        self.q_proj, self.out_proj = nn.Linear(d_in, d_out, bias=False), nn.Linear(d_out, d_out, bias=False)
+        self.k_proj, self.v_proj = (nn.Linear(d_in, self.width, bias=False) for _ in range(2))
+
+    def turned(self, x, past):  # (b, t, h, d)
+        half = self.width // 2
+        speeds = self.base ** -(torch.arange(half, dtype=x.dtype) / half)
+        angles = torch.arange(past, past + x.shape[1], dtype=x.dtype)[:, None] * speeds  # (t, pair)
+        pairs = torch.complex(*x.chunk(2, -1)) * torch.polar(torch.ones_like(angles), angles)[:, None]
+        return torch.cat([pairs.real, pairs.imag], -1)
+
+    def forward(self, x, cache=None):
+        past = 0 if cache is None else cache["k"].shape[1]
+        queries = self.turned(self.q_proj(x).unflatten(2, (self.heads, -1)), self.query_position(past))
+        keys, values = self.turned(self.k_proj(x)[:, :, None], past)[:, :, 0], self.v_proj(x)
+        if cache is not None:
+            keys, values = torch.cat([cache["k"], keys], 1), torch.cat([cache["v"], values], 1)
+        scores = torch.einsum("bqhd,bkd->bhqk", queries, keys) / self.width**0.5
+        seen = torch.arange(keys.shape[1]) <= torch.arange(past, past + x.shape[1])[:, None]
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+        return self.out_proj(torch.einsum("bhqk,bkd->bqhd", weights, values).flatten(2)), {"k": keys, "v": values}
+
+    def query_position(self, past):
+        return past
+
+
+class TurnedAnew(Turning):
+    """The cache holds keys that are not rotated yet, and all of them are rotated in each call."""
+
+    def forward(self, x, cache=None):
+        plain = self.k_proj(x) if cache is None else torch.cat([cache[0], self.k_proj(x)], 1)
+        values = self.v_proj(x) if cache is None else torch.cat([cache[1], self.v_proj(x)], 1)
+        past = plain.shape[1] - x.shape[1]
+        queries = self.turned(self.q_proj(x).unflatten(2, (self.heads, -1)), past).transpose(1, 2)
+        keys = self.turned(plain[:, :, None], 0).transpose(1, 2)  # (b, 1, k, d)
+        seen = torch.ones(x.shape[1], plain.shape[1]).tril(past).bool()
+        context = F.scaled_dot_product_attention(queries, keys, values[:, None], seen)
+        return self.out_proj(context.transpose(1, 2).flatten(2)), (plain, values)
+
+
+class QueriesFromZero(Turning):
+    def query_position(self, past):
+        return 0
+
+
+class Unturned(Turning):
+    def turned(self, x, past):
+        return x
+
+
+class TurnedBackwards(Turning):
+    def turned(self, x, past):
+        return Turning.turned(self, x.roll(self.width // 2, -1), past).roll(self.width // 2, -1)
+
+
 RIGHT = {
+    "count_pairs": [pairs_by_loop, pairs_by_one_hot],
+    "through_block": [block_in_one_line, block_by_sums],
+    "training_loop": [loop_by_negative_logs, loop_with_classes_second],
+    "RotaryMultiQuery": [Turning, TurnedAnew],
     "MultiHeadFromMemory": [Packed, OneByOne],
     "MultiQueryWithCache": [Shared, Folded],
     "cut_batch": [batch_by_loop, batch_by_unfold],
@@ -196,6 +370,28 @@ RIGHT = {
 }
 
 WRONG = {
+    "count_pairs": [
+        (pairs_once, "should be"),
+        (lambda t, n: pairs_by_loop(t, n).T, "axes exchanged"),
+        (lambda t, n: pairs_by_loop(t, n)[:-1, :-1], "shape"),
+        (lambda t, n: pairs_by_loop(t, n) + pairs_by_loop(t[[-1, 0]], n), "should be"),
+    ],
+    "through_block": [
+        (block_in_place, "input-modified"),
+        (block_of_post_norm, "should be"),
+        (block_without_cache, "it should be"),
+    ],
+    "training_loop": [
+        (loop_that_piles_up, "pile up"),
+        (loop_with_last_loss, "it should be"),
+        (loop_with_wrong_axis, "stopped"),
+        (loop_after_the_step, "should be"),
+    ],
+    "RotaryMultiQuery": [
+        (QueriesFromZero, "should be"),
+        (Unturned, "rotary-unused"),
+        (TurnedBackwards, "should be"),
+    ],
     "MultiHeadFromMemory": [
         (SeesAll, "no-causal-mask"),
         (Unscaled, "missing-scale"),

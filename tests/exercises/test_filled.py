@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.exercises import ALL, filled
+from course_lib.exercises import ALL, filled, hint
 
 
 def right(queries, keys):
@@ -74,3 +74,16 @@ class Packed(torch.nn.Module):
 
 def test_where_the_prompt_names_no_parameters_any_names_pass():
     assert filled("MultiHeadFromMemory", Packed) is Packed
+
+
+def test_each_call_tells_one_hint_more_and_after_the_last_the_first(capsys):
+    hints = ALL["through_block"].hints
+    for _ in range(len(hints) + 1):
+        hint("through_block")
+    told = capsys.readouterr().out
+    assert (
+        told.split() == " ".join(f"Hint {n + 1} of {len(hints)}: {hints[n]}" for n in (*range(len(hints)), 0)).split()
+    )
+    assert max(map(len, told.splitlines())) <= 88
+    with pytest.raises(ValueError, match="there is no exercise 'through_blok'; did you mean through_block"):
+        hint("through_blok")

@@ -36,6 +36,7 @@ EXERCISE = FunctionExercise(
         "words, and row i of `table` is the embedding of word i of the vocabulary."
     ),
     hints=(
+        "Three steps: cut the sentence into words, find the number of each word, take the rows with these numbers.",
         "`sentence.split()` makes a list of its words, and `vocabulary.index(word)` is the number of a word's row.",
         "A table takes a list of row numbers: `table[[2, 0, 2]]` has rows 2, 0 and 2.",
     ),

@@ -5,13 +5,17 @@ from __future__ import annotations
 from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
+    count_pairs,
     cut_batch,
     gpt_parameters,
     layer_norm,
     multi_head_from_memory,
     multi_query_with_cache,
     next_token_loss,
+    rotary_multi_query,
+    through_block,
     top_k_probabilities,
+    training_loop,
     with_temperature,
     write_greedily,
 )
@@ -20,17 +24,19 @@ SET = ExerciseSet(
     title="write it yourself",
     intro=(
         "You will write the pieces of a small GPT that the lesson took from PyTorch or left out: the loss, the "
-        "normalization, two ways to choose the next token, and the number of parameters of a configuration.\n\n"
-        "**You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained, "
+        "normalization, two ways to choose the next token, the number of parameters of a configuration, and "
+        "multi-head attention, as a last look back.\n\n"
+        "**You need** [lesson 14](../14_capstone.ipynb). **It takes** about 40 minutes. Nothing is trained, "
         "but the loss must be ready for it: its gradients are compared, too."
     ),
     imports="""\
 import torch
+from torch import nn
 
 from course_lib.exercises import check, progress, review""",
     after=(
-        "Passed them all? Then attention, the loss, the normalization and the choice of the next token are your own. "
-        "The lesson gave you the embedding, the block and the training loop: write those, too, and nothing is left."
+        "Passed them all? Then put them in: your LayerNorm into the lesson's block, your loss into its loop, and "
+        "your ways to choose a token into its `write`. The story should stay the same."
     ),
     exercises=(
         next_token_loss.EXERCISE,
@@ -38,11 +44,15 @@ from course_lib.exercises import check, progress, review""",
         with_temperature.EXERCISE,
         top_k_probabilities.EXERCISE,
         gpt_parameters.EXERCISE,
+        multi_head_from_memory.EXERCISE,
     ),
     blanks=(
-        multi_head_from_memory.EXERCISE,
-        multi_query_with_cache.EXERCISE,
         cut_batch.EXERCISE,
+        count_pairs.EXERCISE,
+        multi_query_with_cache.EXERCISE,
+        through_block.EXERCISE,
         write_greedily.EXERCISE,
+        training_loop.EXERCISE,
+        rotary_multi_query.EXERCISE,
     ),
 )

@@ -45,6 +45,8 @@ EXERCISE = ModuleExercise(
         "List the steps first: project, split into heads, score, hide, softmax, mix, merge, project.",
         "After each line, which axes does the tensor have? The heads are split off the last axis, and then exchanged "
         "with the tokens.",
+        "`view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)` splits; the product with "
+        "`keys.transpose(2, 3)` scores; `transpose(1, 2).reshape(batch, num_tokens, -1)` merges.",
     ),
     stub="""\
 class MultiHeadFromMemory(nn.Module):

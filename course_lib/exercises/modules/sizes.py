@@ -126,7 +126,7 @@ def construction_sizes(takes: Sequence[str], kv_heads: str, rng: InputGenerator,
         free = [one for one in _valid(kind, own, even) if all(_all_differ(one, other) for other in found)]
         found.append(rng.choice(free))
     if "base" in takes:
-        found = [one._replace(base=base) for one, base in zip(found, rng.shuffled(BASES), strict=True)]
+        found = [one._replace(base=base) for one, base in zip(found, rng.shuffled(BASES), strict=False)]
     return found
 
 
