@@ -20,7 +20,7 @@ EXERCISE = FunctionExercise(
         "num_words)."
     ),
     hints=(
-        "A loop over the places of the text is right, but slow: the lesson's text has 300,000 tokens.",
+        "A loop over the places of the text is right, but slow: the lesson's text has half a million tokens.",
         "`num_words * tokens[:-1] + tokens[1:]` gives each pair of words a number of its own.",
         "`torch.bincount(pairs, minlength=num_words**2)` counts them; `view` makes a table of it.",
     ),
