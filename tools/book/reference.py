@@ -36,6 +36,7 @@ FOR_LEARNERS = {
         "check",
         "filled",
         "from_earlier",
+        "hint",
         "predict",
         "progress",
         "review",
