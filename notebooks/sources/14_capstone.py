@@ -739,8 +739,13 @@ start_by_copying(rotary)
 rotary.load_state_dict(gpt.state_dict(), strict=False)
 without_table = held_out_loss(rotary)
 print(f"without the table, before it is trained again: {without_table:.2f}")
-few = lambda model: make_optimizer(model, steps=400, fastest=4e-3)  # noqa: E731
-training_loop(rotary, batches(rotary, 400, seed=1), few)
+
+
+def make_short(model):
+    return make_optimizer(model, steps=400, fastest=4e-3)
+
+
+training_loop(rotary, batches(rotary, 400, seed=1), make_short)
 show_results("with a rotation", rotary, sixty(rotary))
 
 # %%
