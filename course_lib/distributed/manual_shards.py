@@ -123,8 +123,8 @@ def count_heads(module: Splittable) -> tuple[int, int]:
         )
     if hasattr(module, "latent_proj"):
         raise TypeError(
-            f"module is {type(module).__name__}, and its latent serves all heads, so that each device would have to keep "
-            "all of it: split the texts over the devices instead."
+            f"module is {type(module).__name__}, and its latent serves all heads, so that each device would have to "
+            "keep all of it: split the texts over the devices instead."
         )
     output_projection(module)
     return module.num_heads, module.k_proj.out_features // module.head_dim
