@@ -92,7 +92,7 @@ def shard(module: Form, device: int, num_devices: int) -> Form:
 
     Raises:
         ValueError: heads that `assign_heads` refuses, a module without out_proj.
-        TypeError: a module without q_proj, k_proj and v_proj, such as the wrapper of heads.
+        TypeError: a module without q_proj, k_proj and v_proj, such as the wrapper of heads, or one with a latent.
 
     Source: Shoeybi et al., "Megatron-LM", 2019, section 3.
 
@@ -120,6 +120,11 @@ def count_heads(module: Splittable) -> tuple[int, int]:
         raise TypeError(
             f"module must have all heads in one q_proj, k_proj and v_proj, got {type(module).__name__}: carry a "
             "wrapper's weights over with wrapper_to_split."
+        )
+    if hasattr(module, "latent_proj"):
+        raise TypeError(
+            f"module is {type(module).__name__}, and its latent serves all heads, so that each device would have to "
+            "keep all of it: split the texts over the devices instead."
         )
     output_projection(module)
     return module.num_heads, module.k_proj.out_features // module.head_dim

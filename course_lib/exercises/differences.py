@@ -16,6 +16,7 @@ from .axes import named_shape
 TOLERANCE = 1e-9  # in float64, where the order of addition changes a sum by 1e-15
 TOLERANCE_FLOAT32 = 1e-5
 TOLERANCE_MEASURED = 3e-7  # where it was measured how far float32 is off: a few roundings, not 1e-6 added to a sum
+SMALL = 0.01  # numbers below are written with their first digits, as 7.5e-06
 TOLERANCE_ZERO = 1e-11  # of what is exactly 0, such as a hidden weight: no rounding makes it larger
 FLOAT32_ROUNDING = 1e-4  # where the inputs are float32, and an answer may add in another order
 LARGEST = 1e300  # a larger integer can't be compared with a float
@@ -226,7 +227,9 @@ def distinct(yours: float, right: float) -> tuple[str, str]:
 
 
 def _number(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.{digits}g}" if 0 < abs(value) < SMALL else f"{value:.{digits}f}"
 
 
 def _kind(value: Any) -> str:

@@ -4,12 +4,12 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/13_many_devices.ipynb)
 #
 # You will cut an attention module into parts that compute on different devices, first by hand and then with PyTorch on
-# two real processes. You compute how long the devices take to send each other what they need, and what decides how many
-# devices are best for a model that people use. At the end you cut the keys instead of the heads.
+# two real processes that tell one story together. You compute how long the devices take to send each other what they
+# need, how many GPUs serve a model fastest, and why. At the end you cut the keys instead of the heads.
 #
 # **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb), [08](08_llama.ipynb) and
-# [11](11_fast.ipynb). **It takes** about 50 minutes. No GPU is needed, because the devices of this lesson are
-# processes on your CPU.
+# [11](11_fast.ipynb). **It takes** about 50 minutes. No GPU is needed: most devices of this lesson are smaller
+# modules in your notebook, and twice they are processes on your CPU.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -73,7 +73,7 @@ for head in range(num_heads):
     print(f"head {head}: rows {first} and {first + 1} of q_proj.weight")
 
 # %% [markdown]
-# A cut between rows 3 and 4 deals the heads out: heads 0 and 1 go to one device, and heads 2 and 3 to the other.
+# A cut between rows 3 and 4 splits the heads: heads 0 and 1 go to one device, and heads 2 and 3 to the other.
 #
 # **Write it yourself.** Return the rows of device number `device`, counted from 0, if there are `num_devices` devices.
 
@@ -207,24 +207,24 @@ off = ((left + right).softmax(-1) - averaged).abs().max().item()
 print(f"softmax of each, averaged: weights up to {off:.4f} off")
 
 # %% [markdown]
-# The parts add up, but softmax needs whole scores. So the devices would have to add the scores of every head before
-# they could go on. **Predict.** The cut between heads adds the output. How many times as many numbers are the
-# scores, for a text of 4,096 tokens and 32 heads of width 64?
+# The parts add up, but softmax needs whole scores. So the two devices of a head would have to add its scores before
+# they could go on, and all devices would still have to add the output. **Predict.** How many scores has one head for
+# each number of the output, in a text of 4,096 tokens with 32 heads of width 64?
 
 # %%
 # on "meta" a tensor has a shape and no numbers
 queries = keys = values = torch.empty(32, 4096, 64, device="meta")
-scores = queries @ keys.transpose(1, 2)
-context = scores @ values
+scores_of_a_head = queries[0] @ keys[0].transpose(0, 1)
+output = values.transpose(0, 1).flatten(1)  # (t, h * d)
 guess = ...  # a number
-predict(guess, lambda: scores.numel() / context.numel(), within=0.5)
+predict(guess, lambda: scores_of_a_head.numel() / output.numel(), within=0.1)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# There are `32 * 4096 * 4096` scores, and the output is as large as the context, `32 * 4096 * 64` numbers. The number
-# of heads cancels, and so does one of the two token axes. What remains is the number of tokens, divided by the width of
-# a head, so the cut inside heads gets worse as the text gets longer.
+# There are `4096 * 4096` scores, and `4096 * 32 * 64` numbers of output. One of the two token axes cancels. What
+# remains is the number of tokens, divided by the width of all heads: two, and twice as many whenever the text becomes
+# twice as long. (A causal mask spares half of them.)
 #
 # </details>
 #
@@ -314,9 +314,10 @@ def tell_together():
         model = load_storyteller("weight split")
         for block in model.blocks:
             block.attention = Part(block.attention, summed)
-        story = model.write("Long ago there was a", num_words=44)
-        if dist.get_rank() == 1:
-            print(story)
+        told = [None, None]
+        dist.all_gather_object(told, model.write("Long ago there was a", num_words=44))
+        if dist.get_rank() == 0:
+            print(*told, sep="\n")
     dist.destroy_process_group()
 
 
@@ -324,17 +325,18 @@ def tell_together():
 with tempfile.TemporaryDirectory() as folder:
     script = Path(folder) / "two_tellers.py"
     script.write_text(f"{inspect.getsource(tell_together)}\n\ntell_together()\n")
-    together, alone = launch(2, script=str(script)).strip().splitlines()
+    told = launch(2, script=str(script)).strip().splitlines()
 
 # %% tags=["processes"]
 whole = load_storyteller("weight split").write("Long ago there was a", num_words=44)
-print(fill(together, 80))
-print("the same as from one process:", together == whole)
-print(fill(f"without the sum, process 1: {alone}", 80))
+print(fill(told[0], 80))
+print("both tell it, and one process alone as well:", told[0] == told[1] == whole)
+for number, alone in enumerate(told[2:]):
+    print(fill(f"without the sum, process {number}: {alone}", 80))
 
 # %% [markdown]
-# One line apart, and no process complains. In the wrong version each of them reads the text with half of its heads and
-# says what it makes of that.
+# The two versions differ in one line, and neither raises an error. In the wrong one each process reads the text with
+# half of its heads and says what it makes of that. They no longer even agree with each other.
 #
 # ## What is sent
 #
@@ -364,7 +366,7 @@ for form, block in zip(forms, blocks, strict=True):
 # ## One kv head on every device
 #
 # Multi-query attention has a single head of keys and values. To cut it would be a cut inside a head, so each device
-# keeps a copy of `k_proj` and `v_proj`, and only the query heads are dealt out. (In the picture a colour stands for a
+# keeps a copy of `k_proj` and `v_proj`, and only the query heads are split. (In the picture a colour stands for a
 # kv head.)
 
 # %%
@@ -391,8 +393,8 @@ added = sum(part.k_proj.weight.grad for part in shared)
 torch.testing.assert_close(added, multi_query.k_proj.weight.grad)
 
 # %% [markdown]
-# Somebody forgets this sum: each device takes a small step of training with its own gradients alone. **Predict.** Does
-# the loss that the two devices compute together still get smaller?
+# Suppose this sum is forgotten: each device takes a small step of training with its own gradients alone. **Predict.**
+# Does the loss that the two devices compute together still get smaller?
 
 # %%
 with torch.no_grad():
@@ -405,15 +407,15 @@ predict(guess, lambda: (shared[0](x) + shared[1](x)).square().sum() < loss)
 # <details><summary>After your guess</summary>
 #
 # It does, because each gradient is right for its own copy. But the copies now differ, so that what is trained is no
-# longer multi-query attention: it is grouped-query attention with two kv heads. No error is raised, and the loss looks
-# fine. Anyone who later keeps only one of the copies gets a different model. As in [lesson
+# longer multi-query attention: it is grouped-query attention with two kv heads. No error is raised, and the loss
+# falls. Anyone who later keeps only one of the copies gets a different model. As in [lesson
 # 12](12_debugging_attention.ipynb), only a comparison finds such a mistake.
 #
 # </details>
 #
 # ## More devices than kv heads
 #
-# The kv heads of grouped-query attention can be dealt out while there are enough of them. If there are fewer than
+# The kv heads of grouped-query attention can be split while there are enough of them. If there are fewer than
 # devices, systems that serve models, such as [vLLM](https://github.com/vllm-project/vllm), **replicate** kv heads, so
 # that several neighbouring devices hold the same one ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245)
 # describe it for a single kv head).
@@ -456,7 +458,8 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 # Up to 8 devices the cache of one device shrinks. From there on, with this cut, a device keeps one kv head however many
 # devices there are, and the total grows; with multi-query attention it grows from the second device on. So models with
 # 8 kv heads and machines with 8 GPUs go well together. (The cache has other axes. It can be cut by texts, as [Pope et
-# al., 2022](https://arxiv.org/abs/2211.05102) do with a single kv head, or by tokens, as at the end of this lesson.)
+# al., 2022](https://arxiv.org/abs/2211.05102) do with a single kv head, or by tokens, as at the end of this lesson. The
+# latent form of lesson 09 has nothing to cut by heads: one latent serves them all.)
 # Now do exercise 3 of [the sheet](exercises/13_exercises.ipynb).
 #
 # ## How long does it take?
@@ -495,7 +498,7 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 # Now compute how long one decoding step takes (nothing here is measured). Each device reads its part of the layers'
 # parameters and of the cache; with sizes like these the reading takes longer than the arithmetic (lesson 11). A layer
 # does two all-reduces: one after attention, and one after its **feedforward part**, the linear layers that follow
-# attention in a block, which are cut in the same way.
+# attention in a block.
 
 # %%
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
@@ -531,9 +534,11 @@ for n in (1, 2, 4, 8):
 # step within a machine, and 5 between machines.
 #
 # If there are several machines, a single ring through all devices makes every step as slow as the network. It is better
-# to go in **two levels**. The eight devices of a machine do the first half of their ring, after which each has the
-# machine's sum of one eighth. Then each all-reduces its eighth with the devices of the other machines, and the second
-# half of the rings within the machines passes the eighths on.
+# to go in **two levels**:
+#
+# 1. The eight devices of a machine do the first half of their ring. Each then has the machine's sum of one eighth.
+# 2. Each all-reduces its eighth with the devices that have the same eighth in the other machines.
+# 3. The second half of the ring within each machine passes the eighths on.
 
 # %%
 GB = 1e9
@@ -578,7 +583,7 @@ line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=not
 # %% [markdown]
 # The weights' time is halved with every doubling of the devices. The cache's falls with it up to 8 devices and is flat
 # from there on, because this cut ends with the kv heads. The time of the all-reduces grows, and with a single ring it
-# jumps where the ring leaves the machine. Where the sum is smallest depends on the way of adding:
+# jumps where the ring leaves the machine. Which number of devices takes the shortest step depends on the all-reduce:
 
 # %%
 ring, levels = curves["whole step, one ring"], curves["whole step, two levels"]
@@ -588,17 +593,20 @@ for n in degrees:
 message = 2 * 16 * 8192  # bytes of one all-reduce: 16 tokens of width 8192
 sending = 160 * all_reduce_seconds(message, 8, WITHIN[0], 0)
 waiting = 160 * all_reduce_seconds(0, 8, *WITHIN)
-print(f"sending alone, of the all-reduces on 8 devices: {sending:.6f} s")
-print(f"waiting alone:                                  {waiting:.6f} s")
+print(f"the all-reduces on 8 devices: sending takes {1000 * sending:.2f} ms", end=", ")
+print(f"waiting {1000 * waiting:.2f} ms")
+at_once = ring[8] - 1000 * waiting * (1 - 2 / 14)  # 2 latencies in place of 14
+print(f"8 devices, if each sends to all others at once: {at_once:.1f} ms")
 
 # %% [markdown]
-# With one ring 8 devices are best, and 64 take longer than 4. In two levels it is 16, though they are hardly faster
-# than 8. So no number of devices is best for a model as such: it follows from the algorithm and from the latencies that
-# we assumed. With these, nearly all of an all-reduce is waiting, because the tensors of decoding are small. (Libraries
-# such as nccl choose among rings, trees and levels like these.)
+# With one ring 8 devices are best, and 64 take longer than 4. With two levels 16 are best, though hardly faster than 8.
+# So no number of devices is best in general: it follows from the model, from how many texts it serves at a time, from
+# the algorithm, and from the latencies that we assumed. Here nearly all of an all-reduce is waiting, because the
+# tensors of 16 new tokens are small. For those a ring is a poor choice: if each device sends its pieces to all others
+# at once, two latencies are enough. (Libraries such as nccl choose among rings, trees and levels like these.)
 #
-# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. Is the speed-up from four to
-# eight devices `"larger"` or `"smaller"` than that of the 70B model?
+# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. It serves the same 16 texts. Is the
+# speed-up from four to eight devices `"larger"` or `"smaller"` than that of the 70B model?
 
 # %%
 llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8}
@@ -617,7 +625,7 @@ predict(guess, lambda: "larger" if larger else "smaller")
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Smaller. There is less to read per layer, so the cut saves less time, while each all-reduce waits for as many
+# Smaller. A layer has fewer weights to read, so the cut saves less time, while each all-reduce waits for as many
 # latencies as before.
 #
 # </details>
@@ -692,8 +700,9 @@ print("seven keys here and three there give the attention over all ten")
 #
 # 1. Set both latencies, in `WITHIN` and in `BETWEEN`, to 10 microseconds and run the cells of the plot again. How many
 #    devices are best now?
-# 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Where would you cut the two
-#    matrices, and how many all-reduces does that need? Change the cell below, which cuts nothing yet.
+# 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Cut the two
+#    matrices so that one all-reduce is enough, and say why relu does no harm. Change the cell below, which cuts nothing
+#    yet.
 # 3. In the function of the two processes, leave out the line with `module.num_heads`. What happens?
 
 # %%
@@ -722,7 +731,7 @@ torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).rel
 #
 # ## What you have now
 #
-# You can deal out the heads by cutting three matrices into rows and one into columns, and a single sum joins the
+# You can split the heads by cutting three matrices into rows and one into columns, and a single sum joins the
 # outputs. You have proved that with your own class, and you can compute what another device saves and what it costs.
 #
 # **Practise:** [six exercises](exercises/13_exercises.ipynb), about forty minutes.

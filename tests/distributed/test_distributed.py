@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.attention import KVCache, LlamaAttention, MultiHeadAttention, SingleHeadAttention
+from course_lib.attention import KVCache, LatentAttention, LlamaAttention, MultiHeadAttention, SingleHeadAttention
 from course_lib.attention.convert import split_to_wrapper
 from course_lib.distributed import assign_heads, comparison, launch, launcher, shard, tensor_parallel
 from course_lib.distributed.manual_shards import count_heads
@@ -161,6 +161,12 @@ def test_heads_are_counted_for_every_form():
             MultiHeadAttention(3, 4, 2, out_proj=False),
             ValueError,
             "module has out_proj=None, so the devices' outputs could not be added up: build it with out_proj=True.",
+        ),
+        (
+            LatentAttention(3, 2, latent_dim=5, head_dim=4, rotary_dim=2),
+            TypeError,
+            "module is LatentAttention, and its latent serves all heads, so that each device would have to keep all of "
+            "it: split the texts over the devices instead.",
         ),
     ],
 )

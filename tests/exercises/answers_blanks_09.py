@@ -48,7 +48,20 @@ def blocks_by_index(memory, block_table, length):
     return memory[torch.tensor(block_table)[at // memory.shape[1]], at % memory.shape[1]]
 
 
+def bits_by_loop(x, bits):
+    rows = x.reshape(-1, x.shape[-1])
+    steps = [row.abs().max() / (2 ** (bits - 1) - 1) for row in rows]
+    return torch.stack([(row / step).round() * step for row, step in zip(rows, steps, strict=True)]).view(x.shape)
+
+
+def bits_by_norm(x, bits):
+    largest = (1 << bits - 1) - 1
+    scale = torch.linalg.vector_norm(x, ord=torch.inf, dim=-1, keepdim=True)
+    return torch.round(x * largest / scale) * scale / largest
+
+
 RIGHT = {
+    "round_to_bits": [bits_by_loop, bits_by_norm],
     "window_mask": [window_by_loop, window_by_triangles],
     "sink_weights": [sink_by_formula, sink_by_padding, sink_by_log],
     "latent_queries": [
@@ -64,6 +77,15 @@ RIGHT = {
 }
 
 WRONG = {
+    "round_to_bits": [
+        (lambda x, bits: bits_by_loop(x, bits + 1), "one bit more"),
+        (
+            lambda x, bits: (x / x.abs().max() * (2 ** (bits - 1) - 1)).round() * x.abs().max() / (2 ** (bits - 1) - 1),
+            "be",
+        ),
+        (lambda x, bits: bits_by_loop(x, bits).int(), "should be"),
+        (lambda x, bits: x.round(decimals=bits), "should be"),
+    ],
     "window_mask": [
         (lambda n, w: window_by_loop(n, w).float(), "bool"),
         (lambda n, w: window_by_loop(n, 3), "it should be"),

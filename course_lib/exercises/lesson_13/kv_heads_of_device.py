@@ -92,6 +92,9 @@ device * num_kv_heads // num_devices
 (device * num_kv_heads // num_devices, max(num_devices, num_kv_heads) // min(num_devices, num_kv_heads))
     the right first kv head, with the larger of the two numbers divided by the smaller one
     ? With 2 kv heads on 4 devices, how many does each hold?
+(num_kv_heads // num_devices * device, num_kv_heads // num_devices)
+    a share that becomes 0 if there are more devices than kv heads, so that devices hold none
+    ? Can a device attend without any keys?
 device * num_kv_heads => device
     a first kv head that is 0 for every device: the quotient was taken before the product
     ? What does device // num_devices give?
