@@ -4,13 +4,13 @@
 # [Open in
 # Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/10_what_heads_learn.ipynb)
 #
-# A storyteller reads about a bear named Zoe and a pig named Leo. Asked for the bear's name, it says Zoe, as it should.
-# Then it reads the same text once more, word for word, with the same weight matrices, and says Leo. All that happened
+# A storyteller reads about a bear named Zoe and a pig named Leo. Asked for the bear's name, it says Zoe. Then it reads
+# the same text once more, word for word, with the same weight matrices, and says Leo. All that happened
 # in between: sixteen numbers of one word changed places with sixteen numbers of another. Run the first cell. By the end
 # of this lesson you'll have found the head whose numbers these are, in models that you haven't seen opened before, and
 # you'll have done this exchange yourself, and others.
 #
-# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 55 minutes.
+# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 60 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -65,9 +65,25 @@ with storyteller.attentions[1].k_proj.register_forward_hook(exchanged):
 print("exchanged:", told_wrong.split()[-1])
 
 # %% [markdown]
+# **Predict.** Now ask it for the name of the *pig*. What does it say? The story that it learned from always ask for the
+# hero first (lesson 00), and this hero is the bear.
+
+# %%
+of_the_pig = story.replace("name of the bear", "name of the pig")
+guess = ...  # a name, in quotes
+predict(guess, lambda: storyteller.write(of_the_pig, num_words=1).split()[-1])
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It says Zoe once more. Nothing in its training rewarded reading whose name is asked, so what looks like an answer is a
+# habit: after "name" comes the hero. A right output doesn't tell how it came about.
+#
+# </details>
+#
 # The three lines of `exchanged` are an experiment on a model's inside, and today's language models are studied with
 # experiments of this kind. You need a measure that *finds* heads worth looking at, a way to *remove* one, and a way to
-# *exchange* what it has got. You write all three.
+# *exchange* what it holds.
 #
 # ## Find the head
 #
@@ -164,7 +180,7 @@ def show_heads(scores):
 
 
 multi_query = load_storyteller("multi-query").to(device)
-show_heads(looks_up(multi_query, "name"))
+show_heads(looks_up(multi_query, "name"))  # where the next word says a name again
 
 # %% [markdown]
 # In this model head 0 of block 1 looks where the right name is, as head 2 of block 1 does in the one you know. Wang et
@@ -201,7 +217,7 @@ show_heads(looks_up(best, "name"))
 #
 # Attention weights say where a head looks. Does anything depend on it? To find out, we have to change what happens
 # inside, and a hook, such as the one at the top, gets hard to read when it is to change a single head's values. Here is
-# a tidier way: a class with a door.
+# a tidier way: a class with a hook of its own.
 #
 # **Write it yourself, from an empty class.** Grouped-query attention, as in lesson 06, that gives each query head its
 # own copy of keys and values. It has an attribute `edit`, which is `None` at first. If it is set to a function,
@@ -255,20 +271,23 @@ MyOpenAttention = filled("MyOpenAttention", MyOpenAttention)
 #
 # </details>
 #
-# The proof has two halves. Without `edit` your class must compute what the library's does. With an `edit` that sets a
-# head's values to 0, it must compute what the library's does without that head's columns of $W^O$ (lesson 03).
+# The proof has two halves. Without `edit` your class must compute what the library's does. With it, a change to one
+# head's queries, keys or values must do what the same change to a weight matrix does: keys that are three times as long
+# are like queries that are three times as long, and a head without values is one without its columns of $W^O$ (lesson
+# 03).
 
 # %%
 torch.manual_seed(5)
 reference = GroupedQueryAttention(11, 12, num_heads=4, num_kv_heads=2).to(device)
 samples = torch.randn(5, 7, 11, generator=torch.Generator().manual_seed(2)).to(device)
+PARTS = ("queries", "keys", "values")
 
 
-def without_values(head):
-    def edit(queries, keys, values):
-        values = values.clone()
-        values[:, head] = 0
-        return queries, keys, values
+def times(factor, part, head):
+    def edit(*parts):
+        changed = [one.clone() for one in parts]
+        changed[PARTS.index(part)][:, head] *= factor
+        return changed
 
     return edit
 
@@ -278,15 +297,20 @@ def proof(module_class):
     module.load_state_dict(reference.state_dict())
     torch.testing.assert_close(module(samples), reference(samples))
     for head in range(4):
-        module.edit = without_values(head)
-        cut = copy.deepcopy(reference)
-        with torch.no_grad():
-            cut.out_proj.weight[:, 3 * head : 3 * head + 3] = 0
-        torch.testing.assert_close(module(samples), cut(samples))
+        own = slice(3 * head, 3 * head + 3)
+        for part, factor in (("queries", 2.0), ("keys", 3.0), ("values", 0.0)):
+            module.edit, like = times(factor, part, head), copy.deepcopy(reference)
+            with torch.no_grad():
+                if part == "values":
+                    like.out_proj.weight[:, own] *= factor
+                else:
+                    like.q_proj.weight[own] *= factor
+            failed = f"`edit` changed {part} of head {head}, and the output is wrong"
+            torch.testing.assert_close(module(samples), like(samples), msg=failed)
 
 
 proof(MyOpenAttention)
-print("with the door shut and with each head emptied: equal")
+print("without an edit, and with each part of each head changed: equal")
 
 # %% [markdown]
 # **Now cheat.** Write a class with a mistake that this proof doesn't see.
@@ -308,9 +332,6 @@ sneak("MyOpenAttention", Sneaky, proof)
 # again:
 
 # %%
-PARTS = ("queries", "keys", "values")
-
-
 def opened(form, num_kv_heads):
     def attention(d_in, d_out, num_heads):
         return MyOpenAttention(d_in, d_out, num_heads, num_kv_heads)
@@ -352,9 +373,9 @@ def show_sure(name, logits):
 # ## Remove it
 #
 # Zeros are the plainest way to remove a head, but the rest of the model never met zeros there, and might fail for that
-# reason alone. So put the *mean* of the head's values everywhere: a usual value, which says nothing about any word. As
-# the weights of a row sum to 1, the head then finds this mean wherever it looks. Such a removal is called **mean
-# ablation**, the one with zeros **zero ablation**.
+# reason alone. So put the *mean* of the head's values everywhere, which says nothing about any word and adds what the
+# head adds on average. As the weights of a row sum to 1, the head then finds this mean wherever it looks. Such a
+# removal is called **mean ablation**, the one with zeros **zero ablation**.
 #
 # **Write it yourself.** Replace the values of one head by their mean over all samples and tokens.
 
@@ -393,13 +414,16 @@ def without(model, block, *heads):
 
 multi_query = opened("multi-query", 1)
 show_sure("multi-query", multi_query(tokens))
-for head in range(4):
-    show_sure(f"without (1, {head})", without(multi_query, 1, head))
+for block, head in ((1, 0), (1, 1), (1, 2), (1, 3), (0, 3)):
+    show_sure(f"without ({block}, {head})", without(multi_query, block, head))
 
 # %% [markdown]
-# The measure named the right head: without it hardly a fact is left, and without any other of its block most of the
-# certainty stays. In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name. With all
-# its heads the model is this sure:
+# The measure named the right head of block 1: without it hardly a fact is left, and without any other of its block most
+# of the certainty stays. But head 3 of block 0, which scored next to nothing, is needed as well, for animals: a head
+# may do other work than looking things up.
+#
+# In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name. With all its heads the
+# model is this sure:
 
 # %%
 best = opened("best", 2)
@@ -413,16 +437,27 @@ guess = ...  # a number from 0 to 1
 predict(guess, lambda: sure_of(without(best, 2, 2))["name"], within=0.1)
 
 # %%
+def emptied(*heads):  # an edit that puts the mean in the place of their values
+    def edit(queries, keys, values):
+        for head in heads:
+            values = replace_by_mean(values, head)
+        return queries, keys, values
+
+    return edit
+
+
 show_sure("without (2, 2)", without(best, 2, 2))
-show_sure("without (2, 1)", without(best, 2, 1))
-show_sure("without (2, 1, 2)", without(best, 2, 1, 2))
+show_sure("and (2, 1)", without(best, 2, 1, 2))
 show_sure("without block 2", without(best, 2, 0, 1, 2, 3))
+with edited(best, 1, emptied(2, 3)):
+    show_sure("all four of names", without(best, 2, 1, 2))
 
 # %% [markdown]
-# Little is lost without either of the two that look at the name in block 2, more without both, and even without the
-# whole block most of the names survive, for block 1 looks them up as well. **Where a head looks and whether it is
-# needed are two questions.** Wang et al. met the same in GPT-2: with the name movers removed, *backup* name movers took
-# over.
+# Without (2, 2) little is lost. Without both heads that look at the name in block 2, more is. Even without the whole
+# block most of the names survive, and colours don't. Only when the two of block 1 are gone as well are the names lost.
+# **Where a head looks and whether it is needed are two questions.** In GPT-2, Wang et al. found something stronger
+# still: some *later* heads do more of the work when the name movers are gone. Here nothing has to step in, because the
+# heads of block 1 did the same work all along.
 #
 # Now do exercise 5 of [the sheet](exercises/10_exercises.ipynb).
 #
@@ -492,7 +527,7 @@ own = [hero for hero in GIRLS for _ in BOYS]
 other = [hero for hero in others for _ in BOYS]
 
 
-def patched(part):
+def with_patch(part):
     return run_with(model, here, 1, part, lambda one: patch(one, there[part], 2))
 
 
@@ -504,11 +539,11 @@ draw_patch("Zoe", "Mila", PARTS, "queries")
 
 # %%
 guess = ...  # one of the three, in quotes
-predict(guess, lambda: max(PARTS, key=lambda part: says(patched(part), other)))
+predict(guess, lambda: max(PARTS, key=lambda part: says(with_patch(part), other)))
 
 # %%
 for part in PARTS:
-    logits = patched(part)
+    logits = with_patch(part)
     said = f"own name {says(logits, own):.2f}, other name {says(logits, other):.2f}"
     print(f"{part:8} {said}")
 
@@ -577,20 +612,8 @@ print(f"values: hero {says(logits, own):.2f}, friend {says(logits, friends):.2f}
 # This was the exchange at the top, in a hundred stories. The keys are labels on boxes, and the values are what is in
 # them: exchange the labels, or exchange the contents, and you open the wrong box.
 #
-# **Predict.** Exchange the keys *and* the values of the two words. In which part of the stories does the model say the
-# hero's name?
-
-# %%
-guess = ...  # a number from 0 to 1
-predict(guess, lambda: says(exchanging("keys", "values"), own), within=0.05)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# In all. Each label is on its own box again, and softmax doesn't care in which order the boxes stand. Here only the
-# last query counts, which may look at both; for a query between the two the mask would make a difference.
-#
-# </details>
+# And if both are exchanged? Each label is on its own box again, and softmax doesn't care in which order the boxes
+# stand:
 
 # %%
 with torch.no_grad():
@@ -599,12 +622,16 @@ torch.testing.assert_close(exchanging("keys", "values")[:, -1], as_it_was)
 print("keys and values exchanged: the same logits after the last token")
 
 # %% [markdown]
+# (Only the last query counts here, because no block comes after this one. For a query between the two words the mask
+# would make a difference.)
+#
 # ## Who wrote the labels
 #
-# A key of block 1 is computed from what block 0 left at that word. The name itself is there from the start; that it is
-# the *hero's* name must have come from other words, and attention alone moves things between words. So run the
-# model with the attention of block 0 silenced, and bring one thing from that run into an ordinary one: the queries, the
-# keys or the values of head (1, 2). All else is as it was.
+# A key of block 1 is computed from what block 0 left at that word. The name itself is there from the start. That it is
+# the *hero's* name must have come from its position or from other words, and attention alone moves things between
+# words. So run the model with the attention of block 0 silenced, and bring one thing from that run into an ordinary
+# one: the queries, the keys or the values of head (1, 2). They are "unwritten", because no message of block 0 is in
+# them. All else is as it was.
 
 
 # %%
@@ -620,24 +647,49 @@ def without_messages(part):
     return run_with(model, tokens, 1, part, lambda one: patch(one, unwritten[part], 2))
 
 
-# %% [markdown]
-# **Predict.** Let the keys alone miss the messages of block 0. Of how many of the five kinds does the model then get
-# less sure by more than 0.1?
-
-# %%
-before, after = sure_of(model(tokens)), sure_of(without_messages("keys"))
-guess = ...  # a number from 0 to 5
-predict(guess, lambda: sum(before[kind] - after[kind] > 0.1 for kind in KINDS))
-
 # %%
 show_sure("weight split", model(tokens))
 for part in PARTS:
     show_sure(f"unwritten {part}", without_messages(part))
 
 # %% [markdown]
-# The values can do without: a name is a name. The keys need the messages for names and animals, of which many stories
-# have two, one for the hero and one for the friend. Things, colours and places are found without. The queries suffer
-# most widely: they have to know what is asked.
+# The values hardly need the messages. The queries need them most widely: they have to know which kind of word comes
+# next. The keys need them for names and animals, and not for things, colours and places. Why these two? The stories
+# that we chose have one hero and mostly one friend, so there are two names and two animals, and one thing at most.
+#
+# **Predict.** Take stories that have *two* things. How sure of the right thing is the model with unwritten keys?
+
+# %%
+found = {}  # (kind, how many of it the story has) -> probabilities of the right word
+for one in stories(400, seed=2_300_000):
+    text = model.encode(one.text)
+    with edited(model, 0, silent):
+        silenced = parts_of(model, text, 1)["keys"]
+
+    def labels(keys, silenced=silenced):
+        return patch(keys, silenced, 2)
+
+    logits = run_with(model, text, 1, "keys", labels)
+    right = logits.softmax(-1)[0, :-1].gather(1, text[0, 1:, None])[:, 0].tolist()
+    for fact in one.facts:
+        number = len({other.word for other in one.facts if other.kind == fact.kind})
+        sure = found.setdefault((fact.kind, number), [])
+        sure += [right[at] for at in fact.repeats]
+
+mean = {key: sum(sure) / max(1, len(sure)) for key, sure in found.items()}
+guess = ...  # a number from 0 to 1; with one thing it is 0.99
+predict(guess, lambda: mean["thing", 2], within=0.1)
+if guess is not ...:
+    for kind in ("animal", "thing", "place"):
+        print(f"{kind:7} of one: {mean[kind, 1]:.2f}, of two: {mean[kind, 2]:.2f}")
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Not the kind decides but the number. A kind of which the story has one is found without messages, because any word of
+# that kind is the right one. Where there are two, a key has to say whose it is.
+#
+# </details>
 #
 # When a head reads in its queries, keys or values what a head below has written, Elhage et al. call that **Q-, K- or
 # V-composition**. And to change what goes along one path, while all others carry what they did, is **path patching**
@@ -657,13 +709,15 @@ fact_next = torch.stack(list(repeats.values())).any(dim=0)
 late = torch.arange(tokens.shape[1], device=device) >= 20
 print(f"a fact comes next:  {to_start[fact_next & late].mean():.2f}")
 print(f"another word:       {to_start[~fact_next & late].mean():.2f}")
+print(f"share above 0.5:    {(to_start[~fact_next & late] > 0.5).float().mean():.2f}")
 
 # %% [markdown]
-# The column of `(start)` is there where no such fact comes next, and where one does it vanishes. So is it
-# an **attention sink** (Xiao et al., [Efficient Streaming Language Models with Attention
-# Sinks](https://arxiv.org/abs/2309.17453), 2023; lesson [09](09_smaller_caches.ipynb)), which takes weight that isn't
-# needed? Or does the head fetch something from there? A bright column doesn't tell. Your tools do: set the head's value
-# at `(start)` to 0, and all that weight carries nothing.
+# Where such a fact comes next, the column of `(start)` vanishes. Elsewhere it is there, if not everywhere: the last
+# line says how often it gets more than half of a query's weight. Is it an **attention sink** (Xiao et al., [Efficient
+# Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023; lesson
+# [09](09_smaller_caches.ipynb)), which takes weight that isn't needed? Or does the head fetch something from there? A
+# bright column doesn't tell. Your tools do: set the head's value at `(start)` to 0, and all that weight carries
+# nothing.
 
 
 # %%
@@ -672,35 +726,54 @@ def loss_of(logits):
     return nn.functional.cross_entropy(logits, following).item()
 
 
-def nothing_at_start(values):
-    values = values.clone()
-    values[:, 0, 0] = 0
-    return values
+def start_times(factor):
+    def change(values):
+        values = values.clone()
+        values[:, 0, 0] *= factor  # head 0 at (start)
+        return values
+
+    return loss_of(run_with(multi_query, tokens, 1, "values", change))
 
 
-print(f"loss as it is:        {loss_of(multi_query(tokens)):.3f}")
-print(f"without the head:     {loss_of(without(multi_query, 1, 0)):.3f}")
-
-# %% [markdown]
-# **Predict** the loss when the head finds nothing at `(start)`.
-
-# %%
-guess = ...  # such as 0.5
-predict(
-    guess,
-    lambda: loss_of(run_with(multi_query, tokens, 1, "values", nothing_at_start)),
-    within=0.02,
-)
-
-# %%
 values = parts_of(multi_query, tokens, 1)["values"][:, 0].norm(dim=-1)  # (b, t)
 print(f"length of the value of (start): {values[:, 0].mean():.1f}")
 print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
+print(f"loss without the head: {loss_of(without(multi_query, 1, 0)):.3f}")
+print(f"loss as it is: {loss_of(multi_query(tokens)):.3f}", end=", ")
+print(f"with nothing at (start): {start_times(0):.3f}")
 
 # %% [markdown]
-# The loss stays where it was, because there was little to fetch: the value of `(start)` is short. In this model it is a
-# sink. In another, a head might look at the first token to copy it, with the same bright column. Exercise 4 of [the
-# sheet](exercises/10_exercises.ipynb) measures such columns.
+# Nothing is fetched from there. Is that so because the value is short? **Predict** the loss when it is made six times
+# as long, as long as the others.
+
+# %%
+guess = ...  # such as 0.5
+predict(guess, lambda: start_times(6), within=0.03)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Hardly anything happens. So it isn't the length: what stands there just says no word. Put the value of a word in its
+# place, and the loss rises.
+#
+# </details>
+
+# %%
+def value_of(word):
+    def change(values):
+        values = values.clone()
+        at = (tokens == multi_query.numbers[word]).nonzero()[0]  # (sample, token)
+        values[:, 0, 0] = values[at[0], 0, at[1]]
+        return values
+
+    return loss_of(run_with(multi_query, tokens, 1, "values", change))
+
+
+print(f"loss with the value of 'lake' at (start): {value_of('lake'):.3f}")
+
+# %% [markdown]
+# In this model `(start)` is a sink. In another, a head might look at the first token to copy it, with the same bright
+# column. Exercise 4 of [the sheet](exercises/10_exercises.ipynb) measures such columns.
 #
 # ## Your turn: an unknown model
 #
@@ -744,17 +817,18 @@ print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
 #    show_sure("unwritten keys", run_with(unknown, tokens, 1, "keys", both))
 #    ```
 #
-#    Names and animals fall below half. So it tells hero and friend apart by what block 0 has written, though not by
-#    positions. One task, several solutions: a circuit that you find in one model needn't be in the next.
+#    Names and animals fall below half, and things suffer, too. So it tells hero and friend apart by what block 0 has
+#    written, which may well include places: the mask reveals them (lesson 07). One task, several solutions: a circuit
+#    that you find in one model needn't be in the next.
 #
 # </details>
 #
 # ## What you have now
 #
-# You have a measure that finds heads, ablation, activation patching and path patching, each written by you, and you
-# know what each can tell: where a head looks, whether it is needed, and which of its parts carries what. All that was
-# found here is about these trained models, not about attention as such.
-# [Transformer Explainer](https://poloclub.github.io/transformer-explainer/) shows the heads of a trained GPT-2.
+# You have a measure that finds heads, ablation, activation patching and path patching, each with a function of yours at
+# its heart, and you know what each can tell: where a head looks, whether it is needed, and which of its parts carries
+# what. All that was found here is about these trained models, not about attention as such. [Transformer
+# Explainer](https://poloclub.github.io/transformer-explainer/) shows the heads of a trained GPT-2.
 #
 # **Practise:** [six exercises](exercises/10_exercises.ipynb), about 25 minutes.
 #

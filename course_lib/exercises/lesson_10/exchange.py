@@ -37,7 +37,7 @@ EXERCISE = FunctionExercise(
     wrong="""
 = here[:, :, one] => = exchanged[:, :, one]
     one of the two in both places
-    ? What stands at `one` by the time you read it?
+    ? Did you write both places, and what stood at `one` when you read it?
 exchanged[:, :, other] = here[:, :, one] => pass
     one of the two in both places
     ? Where does the first one go?

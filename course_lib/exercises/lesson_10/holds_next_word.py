@@ -55,6 +55,15 @@ torch.full_like(tokens[:, :1], -1) => tokens[:, :1]
 torch.full_like(tokens[:, :1], -1) => torch.zeros_like(tokens[:, :1])
     a table in which token number 0 comes after the last
     ? Which number is no token?
+found.tril() => found.triu()
+    a table that shows only the keys that are later than the query
+    ? Which keys has the query read already?
+following[:, :, None] == tokens[:, None] => tokens[:, :, None] == following[:, None]
+    a table of the keys *before* the query's own word: the keys were shifted, not the queries
+    ? Which of the two is shifted: the word that you look for, or the words that you look at?
+torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], -1)], dim=1) => torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
+    a table of the word before the query, in place of the one after it
+    ? In which direction do you shift the tokens?
 result.mT
     a table with queries and keys exchanged
     ? Is a row of your table one query or one key?
