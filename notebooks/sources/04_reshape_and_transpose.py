@@ -440,7 +440,7 @@ layout_steps(mine, words=words)
 # %%
 measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))
 for name in ("right", "split-without-transpose"):
-    runs = measured[name]["trained"][:3]  # three more, at half the learning rate, follow
+    runs = measured[name]["trained"][:3]  # three more have half the learning rate
     for run in runs:
         kept = [run["kept"].get(kind, 0) for kind in ("sentence", "name")]
         said = f"of 40 stories {kept[0]} in whole sentences, {kept[1]} keep the name"
