@@ -27,8 +27,8 @@ Step = tuple[Tensor, Tensor]
 class CacheExercise(WithWrongAnswers):
     """An exercise whose answer is a module without parameters: `cache(keys, values)` gives all keys and values so far.
 
-    It is built as (batch, num_kv_heads, max_len, head_dim), and called with the new keys and values of each step,
-    and once in float32.
+    It is built as (batch, num_kv_heads, max_len, head_dim), called with the new keys and values of each step until it
+    is full, once more, where it must raise a ValueError, and once in float32.
     """
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
@@ -52,6 +52,8 @@ class CacheExercise(WithWrongAnswers):
                         return not_passed("Your cache changes the new keys or values in place.", "input-modified")
                     if found := _difference(results, self.solution, sizes, steps):
                         return self._wrong(results, number, found, sizes, steps)
+                if (wrong := _overfilled(module, steps[1])) is not None:
+                    return wrong
                 if found := _difference_in_float32(answer.build(sizes, seed=0), steps[0]):
                     seen = ("The first keys and values were float32.",)
                     return not_passed(found.sentence, found.mistake, evidence=seen, hint=QUESTIONS[found.kind])
@@ -79,13 +81,26 @@ class CacheExercise(WithWrongAnswers):
 
 
 def _draw(rng: InputGenerator) -> list[tuple[tuple[int, ...], list[Step]]]:
-    """Draw two caches and their steps: some tokens, one, one, and two more; there is room left at the end."""
+    """Draw two caches and their steps: some tokens, one, one, two, and three more, which fill it."""
     drawn = []
     for batch, kv_heads, width, first in rng.size_rows(2, 4, 2, 8):
-        counts = [first, 1, 1, 2]
+        counts = [first, 1, 1, 2, 3]
         steps = [tuple(rng.normal(batch, kv_heads, count, width) for _ in range(2)) for count in counts]
-        drawn.append(((batch, kv_heads, sum(counts) + 3, width), steps))
+        drawn.append(((batch, kv_heads, sum(counts), width), steps))
     return drawn
+
+
+def _overfilled(module: BuiltModule, step: Step) -> Verdict | None:
+    """Judge what a full cache does with one more token."""
+    does = "is taken without an error"
+    try:
+        module.run({}, step)
+    except LearnerError as error:
+        if error.kind == "ValueError":
+            return None
+        does = f"raises the error {error.kind}"
+    sentence = f"A token for which there is no room {does}; it should raise a ValueError."
+    return not_passed(sentence, hint="Where is the new length compared with the room, before anything is written?")
 
 
 def _difference(

@@ -440,7 +440,7 @@ print("torch", torch.__version__, "on", device)
 # | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written | 50 |
 # | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention | 60 |
 # | [07 Order, padding, and two sequences](07_order_and_padding.ipynb) | positions; attention across two texts | 60 |
-# | [08 Llama's attention and its cache](08_llama.ipynb) | a real model's attention and generated words | 45 |
+# | [08 Llama's attention and its cache](08_llama.ipynb) | a real model's attention and generated words | 50 |
 # | [09 Shrink the cache further](09_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 60 |
 # | [10 See what heads learn](10_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |
 # | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 45 |

@@ -159,6 +159,8 @@ class Stacked(nn.Module):
 
     def forward(self, keys, values):
         new = torch.stack([keys, values])
+        if self.length + keys.shape[2] > self.room.shape[3]:
+            raise ValueError("full")
         self.room.narrow(3, self.length, keys.shape[2]).copy_(new)
         self.length += keys.shape[2]
         return list(self.room.narrow(3, 0, self.length))
@@ -170,13 +172,37 @@ class Growing(nn.Module):
     def __init__(self, batch, num_kv_heads, max_len, head_dim):
         super().__init__()
         self.keys = self.values = torch.zeros(batch, num_kv_heads, 0, head_dim)
-        self.length = 0
+        self.length, self.max_len = 0, max_len
 
     def forward(self, keys, values):
+        if self.length + keys.shape[2] > self.max_len:
+            raise ValueError("full")
         self.keys = torch.cat([self.keys, keys], dim=2)
         self.values = torch.cat([self.values, values], dim=2)
         self.length = self.keys.shape[2]
         return self.keys, self.values
+
+
+class TakesAll(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.max_len = torch.inf
+
+
+class FullTooEarly(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.max_len -= 1
+
+
+class Asserts(TakesAll):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.room = sizes[2]
+
+    def forward(self, keys, values):
+        assert self.length + keys.shape[2] <= self.room
+        return super().forward(keys, values)
 
 
 class OverwritesTheStart(Stacked):
@@ -289,6 +315,9 @@ WRONG = {
         (AlignedAtTheStart, "wrong elsewhere", "with a cache in pieces of"),
     ],
     "MyCache": [
+        (TakesAll, "no room is taken without an error; it should raise a ValueError"),
+        (FullTooEarly, "stopped with ValueError"),
+        (Asserts, "raises the error AssertionError; it should raise a ValueError"),
         (OverwritesTheStart, "token-missing-from-cache", "the new tokens alone"),
         (OnlyTheNew, "token-missing-from-cache", "the old ones are forgotten"),
         (TheWholeRoom, "the whole room"),

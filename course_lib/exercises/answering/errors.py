@@ -99,8 +99,9 @@ def _tensors_in(node: ast.AST | None, statements: list[ast.stmt], frame: FrameTy
     for one in sorted(_expressions(node), key=lambda one: (one.lineno, one.col_offset)):
         value, name = _value(one, frame), ast.unparse(one)
         if isinstance(value, Tensor):
-            assigned, is_global = _assigned(name, statements, frame, line), name in frame.f_code.co_names
-            found.setdefault(name, [name, list(value.shape), assigned, is_global])
+            code = frame.f_code  # its co_names hold attributes, too
+            is_global = name in code.co_names and name not in code.co_varnames + code.co_cellvars + code.co_freevars
+            found.setdefault(name, [name, list(value.shape), _assigned(name, statements, frame, line), is_global])
     return found
 
 

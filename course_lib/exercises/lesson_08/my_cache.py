@@ -34,7 +34,7 @@ EXERCISE = CacheExercise(
     prompt=(
         "A cache has room for `max_len` tokens and holds `length` of them. `forward` gets the keys and values of the "
         "new tokens, writes them behind those that are there, adds to `length`, and returns the keys and the values "
-        "of all tokens so far, the oldest first."
+        "of all tokens so far, the oldest first. If there is no room for the new tokens, it raises a ValueError."
     ),
     hints=(
         "The new tokens go to the slots from `self.length` to `end`, where `end = self.length + keys.shape[2]`.",
