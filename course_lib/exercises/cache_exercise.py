@@ -52,11 +52,11 @@ class CacheExercise(WithWrongAnswers):
                         return not_passed("Your cache changes the new keys or values in place.", "input-modified")
                     if found := _difference(results, self.solution, sizes, steps):
                         return self._wrong(results, number, found, sizes, steps)
-                if (wrong := _overfilled(module, steps[1])) is not None:
-                    return wrong
                 if found := _difference_in_float32(answer.build(sizes, seed=0), steps[0]):
                     seen = ("The first keys and values were float32.",)
                     return not_passed(found.sentence, found.mistake, evidence=seen, hint=QUESTIONS[found.kind])
+                if (wrong := _overfilled(module, steps[1])) is not None:
+                    return wrong
             except LearnerError as error:
                 before = (f"Before, it was called {_steps(steps, len(results))}.",) if results else ()
                 return stopped(error, (self.name, answer.name), names, before)

@@ -242,6 +242,8 @@ class OneRoom(nn.Module):
 
     def forward(self, keys, values):
         start, self.length = self.length, self.length + keys.shape[2]
+        if self.length > self.keys.shape[2]:
+            raise ValueError(f"{self.length} tokens are too many")
         self.keys[:, :, start : self.length] = keys
         self.values[:, :, start : self.length] = values
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
@@ -312,11 +314,11 @@ WRONG = {
         (NeverReads, "that forgets the pieces before", "What does the cache return"),
         (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
-        (AlignedAtTheStart, "wrong elsewhere", "with a cache in pieces of"),
+        (AlignedAtTheStart, "whose mask begins in the top left corner"),
     ],
     "MyCache": [
         (TakesAll, "no room is taken without an error; it should raise a ValueError"),
-        (FullTooEarly, "stopped with ValueError"),
+        (FullTooEarly, "with ValueError: full"),
         (Asserts, "raises the error AssertionError; it should raise a ValueError"),
         (OverwritesTheStart, "token-missing-from-cache", "the new tokens alone"),
         (OnlyTheNew, "token-missing-from-cache", "the old ones are forgotten"),
