@@ -314,7 +314,7 @@ WRONG = {
         (NeverReads, "that forgets the pieces before", "What does the cache return"),
         (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
-        (AlignedAtTheStart, "whose mask begins in the top left corner"),
+        (AlignedAtTheStart, "causal-top-left"),
     ],
     "MyCache": [
         (TakesAll, "no room is taken without an error; it should raise a ValueError"),
