@@ -4,10 +4,9 @@
 # [Open in
 # Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/11_fast.ipynb)
 #
-# Two storytellers. They have the same weight matrices, and they tell the same story, word for word. But one of them
-# reads much faster than the other. And *both* are strangely slow when they write. By the end of this lesson you'll know
-# why, you'll have written the algorithm of the fast one yourself, and the storyteller will have told its story through
-# it.
+# Two storytellers with the same weight matrices tell the same story, word for word. But one of them reads much faster
+# than the other, and even that one is strangely slow when it *writes*. By the end of this lesson you'll know why, you'll have
+# written the algorithm of the fast one, and the storyteller will have told its story through it.
 #
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 60 minutes.
 
@@ -35,7 +34,6 @@ from textwrap import fill, shorten
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 
 from course_lib.attention import MultiHeadAttention, attend, attend_fused, causal_keep
@@ -44,13 +42,7 @@ from course_lib.exercises import ALL, filled, from_earlier, predict, sneak
 from course_lib.mutations import built, edited
 from course_lib.pictures import draw_memories, draw_tiles, roofline
 from course_lib.recorder import record
-from course_lib.stories import (
-    facts_kept,
-    load_storyteller,
-    stories,
-    with_attention,
-    words,
-)
+from course_lib.stories import facts_kept, load_storyteller, with_attention, words
 from course_lib.timing import Case, compare_times
 
 device = course_device()
@@ -71,39 +63,37 @@ print(fill(story, 80))
 print("the same story from both:", fused.write(beginning) == story)
 
 # %% tags=["timing", "nbval-ignore-output"]
-every = torch.cat([explicit.encode(one.text)[0] for one in stories(250, seed=7)])
-texts = every[: 64 * 192].view(64, 192)  # 64 texts of 192 tokens
+texts = explicit.encode(story).repeat(64, 3)[:, :192]  # 64 texts of 192 tokens
 
 
 @torch.no_grad()
-def reading(**models):  # name -> tokens per second
+def reading(models):  # name -> tokens per second
     cases = [Case(name, partial(model, texts)) for name, model in models.items()]
-    rows = compare_times(cases, rounds=3)
+    rows = compare_times(cases, rounds=4)
     return {row.name: texts.numel() / row.median_ms * 1e3 for row in rows}
 
 
-@torch.no_grad()
-def writing(model, num_texts, num_tokens=48):  # milliseconds per token of each text
+def writing(model, num_texts=1):  # milliseconds per step: a token of each text
     start = model.encode("").repeat(num_texts, 1)
-    new = Case("new", lambda: torch.cat([*model.generate(start, num_tokens)]).float())
-    return compare_times([new], rounds=3)[0].median_ms / num_tokens
+    new = Case("new", lambda: torch.cat([*model.generate(start, 48)]).float())
+    return compare_times([new], rounds=5)[0].median_ms / 48
 
 
-for name, speed in reading(explicit=explicit, fused=fused).items():
-    written = 1000 / writing({"explicit": explicit, "fused": fused}[name], 1)
-    print(f"{name:8} reads {speed:7,.0f} and writes {written:4,.0f} tokens per second")
+for name, speed in reading({"explicit": explicit, "fused": fused}).items():
+    print(f"{name:8} reads {speed:6,.0f} tokens per second")
+print(f"fused    writes {1000 / writing(fused):5,.0f}")
 
 # %% [markdown]
 # "explicit" is the attention that you know, with its table of scores. "fused" hands queries, keys and values to a
-# single function of PyTorch. The times are those of the machine that ran the cell last; run it again for yours.
+# single function of PyTorch.
 #
 # ## What moves
 #
-# A processor computes only with numbers in the small memory on its own chip. Everything else waits in the large memory
-# beside it. On a GPU the small one is **SRAM** and the large one usually **HBM** (high-bandwidth memory). Here are the
-# sizes and speeds that Dao et al. give for an A100 GPU ([FlashAttention: Fast and Memory-Efficient Exact Attention with
-# IO-Awareness](https://arxiv.org/abs/2205.14135), 2022, figure 1), and what each takes for the bytes that SRAM brings
-# in one second:
+# A processor computes only with what is in the small memory on its own chip. Everything else waits in the large memory
+# beside it. On a GPU the small one is **SRAM**, the large one usually **HBM** (high-bandwidth memory). Here is what Dao
+# et al. give for an A100 ([FlashAttention: Fast and Memory-Efficient Exact Attention with
+# IO-Awareness](https://arxiv.org/abs/2205.14135), 2022, figure 1), and the time that each takes for what SRAM brings in
+# a second:
 
 # %%
 memories = {  # bytes, bytes per second
@@ -114,8 +104,7 @@ memories = {  # bytes, bytes per second
 draw_memories(memories, title="The memories of an A100 GPU")
 
 # %% [markdown]
-# Your own machine has such a pyramid, too. One megabyte that is read again and again stays near the processor; 256 do
-# not:
+# Your machine has such a pyramid, too. One megabyte that is read again and again stays near the processor; 256 don't:
 
 # %% tags=["timing", "nbval-ignore-output"]
 def gb_per_s(megabytes):
@@ -129,9 +118,8 @@ near, far = gb_per_s(1), gb_per_s(256)
 print(f"1 MB, again and again: {near:.0f} GB/s; 256 MB: {far:.0f} GB/s")
 
 # %% [markdown]
-# So count the tables. Your class of lesson 05 reads a text of 192 tokens with 4 heads.
-#
-# **Predict.** How many tensors as large as the scores, (1, 4, 192, 192), does it write to memory on its way?
+# **Predict.** Your class of lesson 05 reads a text of 192 tokens with 4 heads. How many tensors as large as the scores,
+# (1, 4, 192, 192), does it write to memory on its way?
 
 # %%
 MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
@@ -144,8 +132,8 @@ predict(guess, lambda: sum(one.effect != "view" for one in tables))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The scores, the masked scores, and the attention weights. (With a class of your own it may be another number: this one
-# was counted in yours.) Each is written, and then read back by the next step.
+# The scores, the masked scores and the attention weights (counted in your own class, so yours may differ). Each is
+# written, and read back by the next step.
 #
 # </details>
 
@@ -156,13 +144,13 @@ print(f"64 texts, one such table: {one_table / 1e6:.1f} MB", end=", ")
 print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 
 # %% [markdown]
-# The tables are by far the largest thing that moves, and nobody wants them: they are made, used once, and thrown away.
+# Three tables, the largest things that move, and nobody wants them: they are made, used once, and thrown away.
 #
 # ## Two limits
 #
-# Is that bad? It depends on what the machine can do meanwhile. Divide its operations per second (a multiplication and
-# an addition are two) by its bytes per second, and you have the **machine balance**: what it could compute while one
-# byte arrives. These numbers are NVIDIA's, for matrix products of two-byte numbers on the SXM modules
+# Is that bad? It depends on what the machine can do meanwhile. Divide its operations per second by its bytes per
+# second, and you have the **machine balance**: what it could compute while one byte arrives. (A multiplication and an
+# addition are two operations.) NVIDIA's numbers, for products of two-byte numbers on the SXM modules
 # ([A100](https://www.nvidia.com/en-us/data-center/a100/), [H100](https://www.nvidia.com/en-us/data-center/h100/),
 # [H200](https://www.nvidia.com/en-us/data-center/h200/)):
 
@@ -235,10 +223,9 @@ roofline(intensities, gflops=989e3, gb_per_s=3350, title=title, note=note)
 
 # %% [markdown]
 # In multi-head decode each key is read and used by one query: 1 operation per byte, where an H100 could do 295. Sharing
-# climbs the slope, because more heads use the same key, but none of these three gets to the top. Is decoding
-# memory-bound for good, then? [Lesson 09](09_smaller_caches.ipynb) has a form that shares more. In DeepSeek-V3's latent
-# attention 128 query heads read the same 576 numbers per token: all of them are the key, and 512 of them are the value,
-# too.
+# climbs the slope, but none of these three gets to the top. Is decoding memory-bound for good, then? In the latent
+# attention of DeepSeek-V3 ([lesson 09](09_smaller_caches.ipynb)) 128 query heads read the same 576 numbers per token:
+# all of them are the key, and 512 of them are the value, too.
 #
 # **Predict.** One new token, a cache of 4,096, two-byte numbers: on how many of the three GPUs is *this* decode
 # compute-bound?
@@ -258,8 +245,7 @@ print(f"latent: {latent_intensity():.0f} operations per byte;", end=" ")
 print("above the balance of", [name for name in machines if latent_intensity() > balance[name]])
 
 # %% [markdown]
-# So decoding is not memory-bound by nature. It stops being so when enough queries use each number that is read: many
-# heads on one latent, or several new tokens in one step.
+# So decoding is not memory-bound by nature. It stops being so when enough queries use each number that is read.
 #
 # ## And a third limit
 #
@@ -282,24 +268,23 @@ guess = ...  # a number
 predict(guess, lambda: 64 * step / step_64, within=8)
 
 # %% tags=["timing", "nbval-ignore-output"]
-calls = sum(len(one.aten_ops) for one in record(fused, texts[:1, :1]).steps)
-print(f"one text: {step:.2f} ms per step, 64 texts: {step_64:.2f} ms", end=", ")
-print(f"either way at least {calls} operations are called")
+calls = {sum(len(one.aten_ops) for one in record(fused, texts[:n, :1]).steps) for n in (1, 64)}
+print(f"one text: {step:.2f} ms per step, 64 texts: {step_64:.2f} ms;", end=" ")
+print("operations in one pass, with one text and with 64:", *calls)
 
 # %% [markdown]
-# 64 times the work, and the step takes only a few times as long. So most of the time of a single text goes into
-# *calling* operations, however little each of them does: Python, PyTorch's bookkeeping, a kernel's start. That is
-# **overhead**, the third limit, and it is where small models live. Before you make anything faster, find out which of
-# the three it is.
+# 64 times the work, and the step takes only a few times as long. So for a single text most of the time goes into
+# *calling* operations, however little each of them does. This **overhead** is the third limit, and small models live
+# there. Before you make anything faster, find out which of the three it is.
 #
 # Now do exercises 1 to 3 of the [sheet](exercises/11_exercises.ipynb).
 #
 # ## Softmax in pieces
 #
-# Reading is another matter: there the tables move. To get rid of them, the scores must be used while they are near the
-# processor, a few at a time. Softmax seems to forbid it, as it needs the largest score and the sum of the whole row.
-# But both can be kept *so far* (Milakov and Gimelshein, [Online normalizer calculation for
-# softmax](https://arxiv.org/abs/1805.02867), 2018). Six scores, in blocks of two:
+# Reading is another matter: there the tables move. To get rid of them, scores must be used a few at a time. Softmax
+# seems to forbid it, as it needs the largest score and the sum of the whole row. But both can be kept *so far* (Milakov
+# and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867), 2018). Six scores, in
+# blocks of two:
 
 # %%
 row = torch.tensor([2.0, 3.0, 1.0, 5.0, 4.0, 0.0])
@@ -364,7 +349,7 @@ online_step = filled("online_step", online_step)
 # ## Tiles, by your own hand
 #
 # The queries can be cut into blocks, too. Some queries by some keys are a **tile** of the scores, and under a causal
-# mask many tiles needn't be computed at all:
+# mask many tiles are not needed:
 
 # %%
 draw_tiles(causal_keep(512), 64, title="512 tokens in tiles of 64 by 64")
@@ -390,11 +375,10 @@ tiles_skipped = filled("tiles_skipped", tiles_skipped)
 #
 # </details>
 #
-# **Write it yourself, from an empty class:** the causal attention of lesson 05, in tiles of `size` by `size`. Queries
-# outside, keys inside. Each block of queries begins with minus infinity, zeros and zeros, goes through the blocks of
-# keys up to the diagonal, and divides at the end. The inside of the loop is your `online_step`, with batch and head in
-# front, so that `[:, None]` becomes `[..., None]`. Only the tile on the diagonal needs a mask. The last block may be
-# smaller; `split` takes care of that.
+# **Write it yourself, from an empty class:** the attention of lesson 05, in tiles of `size` by `size`. Queries outside,
+# keys inside. Each block of queries begins with minus infinity and zeros, goes through the blocks of keys up to the
+# diagonal, and divides at the end. The inside of the loop is your `online_step` with batch and head in front, so new
+# axes are made by `[..., None]`. Only the tile on the diagonal needs a mask. (`split` allows a smaller last block.)
 
 # %%
 class MyTiledAttention(nn.Module):
@@ -452,8 +436,7 @@ MyTiledAttention = filled("MyTiledAttention", MyTiledAttention)
 #
 # </details>
 #
-# The proof: the library's output, on 29 tokens in tiles of 5, so that the last tiles are smaller, and no tensor of 29
-# queries and 29 keys anywhere on the way.
+# The proof: the library's output on 29 tokens in tiles of 5, and no table of 29 by 29 anywhere on the way.
 
 # %%
 torch.manual_seed(6)
@@ -484,8 +467,8 @@ sneak("MyTiledAttention", Sneaky, proof)
 # %% [markdown]
 # <details><summary>A way in</summary>
 #
-# The scores of the proof are small. A class that never subtracts the largest score, with zeros in its place, passes; at
-# scores of a hundred its exponentials are infinite.
+# The proof's scores are small. A class with zeros in place of the largest scores passes; at scores of a hundred its
+# exponentials are infinite.
 #
 # </details>
 #
@@ -496,28 +479,21 @@ tiled = with_attention(explicit, partial(MyTiledAttention, size=64))
 print("its own story, through your tiles:", tiled.write(beginning) == story)
 
 # %% [markdown]
-# Is that any good? Your class runs Python loops, and calls many times as many operations as that of lesson 05.
-#
-# **Predict.** Which one reads the 64 texts faster on your machine, `"lesson 05"` or `"tiled"`?
+# It is plain Python, with two loops. How fast does it read?
 
 # %% tags=["timing", "nbval-ignore-output"]
-speeds = reading(lesson_05=lesson_05, tiled=tiled, fused=fused)
-guess = ...  # one of the two, in quotes
-faster = "tiled" if speeds["tiled"] > speeds["lesson_05"] else "lesson 05"
-predict(guess, lambda: faster)
-
-# %% tags=["timing", "nbval-ignore-output"]
-print(", ".join(f"{name} {speed:,.0f}" for name, speed in speeds.items()), "tokens/s")
-for size in (8, 192):
-    other = with_attention(explicit, partial(MyTiledAttention, size=size))
-    print(f"tiles of {size}: {reading(tiled=other)['tiled']:,.0f} tokens/s")
+models = {"lesson 05": lesson_05, "fused": fused}
+for size in (8, 64, 192):
+    sized = partial(MyTiledAttention, size=size)
+    models[f"tiles of {size}"] = with_attention(explicit, sized)
+for name, speed in reading(models).items():
+    print(f"{name:12} {speed:7,.0f} tokens per second")
 
 # %% [markdown]
-# On the machine that made this page, tiles of 64 beat the class of lesson 05 whenever we measured, in plain Python.
-# With a single tile of 192 your class makes the whole table, and is slower; with tiles of 8 it drowns in calls. One
-# reason is that 3 of 9 tiles are skipped. Another is that a large result needs *new memory*, which the operating system
-# has to provide first, while a small one gets the memory of the last. Here is the product of queries and keys, into new
-# memory and into memory that is there:
+# Where this page was made, tiles of 64 kept up with the class of lesson 05 or beat it, in spite of the loops. Tiles of
+# 8 drown in calls, and a single tile of 192 is the whole table again. What makes up for the loops? A part is easy to
+# count: 3 of the 9 tiles are skipped. Another part is that large results need *new memory*, which the operating system
+# has to provide first. Here is the product of queries and keys, into new memory and into memory that is there:
 
 # %% tags=["timing", "nbval-ignore-output"]
 queries, keys = torch.randn(2, 64, 4, 192, 16, device=device).unbind()
@@ -525,15 +501,14 @@ there = torch.zeros(64, 4, 192, 192, device=device)
 ways = [Case("into new memory", lambda: queries @ keys.mT)]
 ways += [Case("that is there", lambda: torch.matmul(queries, keys.mT, out=there))]
 print(", ".join(f"{row.name} {row.median_ms:.0f} ms" for row in compare_times(ways, 5)))
-print(f"tiles of 64 that are skipped: {tiles_skipped(192, 64)} of 9")
+print(f"skipped: {tiles_skipped(192, 64)} of {(192 // 64) ** 2} tiles")
 
 # %% [markdown]
 # ## FlashAttention, the first and the second
 #
-# If both loops are one **fused kernel**, a single program whose tiles stay in SRAM, you have **FlashAttention-2** (Dao,
-# [FlashAttention-2: Faster Attention with Better Parallelism and Work
-# Partitioning](https://arxiv.org/abs/2307.08691), 2023). The first **FlashAttention**, the paper above, has the same
-# idea and other loops:
+# When both loops are one **fused kernel**, a single program whose tiles stay in SRAM, that is **FlashAttention-2**
+# (Dao, [FlashAttention-2: Faster Attention with Better Parallelism and Work
+# Partitioning](https://arxiv.org/abs/2307.08691), 2023). The first **FlashAttention**, the paper above, has other loops:
 #
 # | | FlashAttention | FlashAttention-2 | yours |
 # |---|---|---|---|
@@ -542,13 +517,13 @@ print(f"tiles of 64 that are skipped: {tiles_skipped(192, 64)} of 9")
 # | the context | divided and written to HBM in each step | kept on the chip, divided once | divided once |
 # | kept for training | largest scores and totals | their **lse** | - |
 #
-# The lse is the logarithm of the sum of all exponentials, `largest + total.log()`, one number per query. The backward
-# pass computes each tile of attention weights once more from it, instead of reading a table.
+# The lse is `largest + total.log()`, the logarithm of the sum of all exponentials, one number per query. From it the
+# backward pass computes each tile of attention weights again, instead of reading a table.
 #
 # ## Three classes, one mistake each?
 #
-# Somebody changed one line of the solution, in three ways: each tile subtracts *its own* largest score, not the largest
-# so far; the *context* isn't multiplied by the factor; the *total* isn't. Tiles are 32 by 32.
+# Somebody changed one line, in three ways: each tile subtracts *its own* largest score, not the largest so far; or the
+# *context* isn't multiplied by the factor; or the *total* isn't. Tiles are 32 by 32.
 #
 # **Predict.** One of the three tells the right story all the same, word for word. Is it `"largest"`, `"context"` or
 # `"total"`?
@@ -560,19 +535,17 @@ edits = {
     "context": "context * shrink[..., None] => context",
     "total": "total * shrink => total",
 }
-changed = {
-    name: built(edited(inspect.getsource(solution), edit), solution)
-    for name, edit in edits.items()
-}
-models = {
-    name: with_attention(explicit, partial(one, size=32)) for name, one in changed.items()
-}
+models = {"right": partial(solution, size=32)}
+for name, edit in edits.items():
+    changed = built(edited(inspect.getsource(solution), edit), solution)
+    models[name] = partial(changed, size=32)
+models = {name: with_attention(explicit, one) for name, one in models.items()}
 told = {name: model.write(beginning) for name, model in models.items()}
 guess = ...  # one of the three, in quotes
-predict(guess, lambda: next(name for name in told if told[name] == story))
+predict(guess, lambda: next(name for name in edits if told[name] == story))
 
 # %% [markdown]
-# Read the other two. Where do they go wrong?
+# Read the other two:
 
 # %%
 for name in ("context", "total"):
@@ -593,45 +566,42 @@ predict(guess, lambda: words_right("context"))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# 32. With the token before the story they are one tile of keys: up to there nothing has to be corrected. A test on
-# texts that fit into one tile sees nothing of this mistake.
+# 32. Up to there all keys lie in one tile, and nothing has to be corrected. A test on texts that fit into one tile sees
+# nothing of this mistake.
 #
 # </details>
 #
-# Then measure: how sure are the models of names and things in stories that they weren't trained on? And what becomes of
-# "largest" if the scores are a thousand times as large?
+# Then measure: how sure are the models of names and things in stories that they weren't trained on? And do the outputs
+# stay finite when the inputs are a thousand times as large?
 
 # %%
 inputs = 1000 * explicit.attention_inputs(story)[0]  # (1, 75, 64)
-for name, model in {"right": tiled, **models}.items():
+for name, model in models.items():
     sure = facts_kept(model, count=50)
     huge = model.attentions[0](inputs).isfinite().all().item()
     kept = f"sure of names {sure['name']:.2f}, of things {sure['thing']:.2f}"
     print(f"{name:8} {kept}, finite at huge scores: {huge}")
 
 # %% [markdown]
-# "largest" loses nothing. Softmax doesn't care which number is subtracted, as long as every sum refers to the same one
-# and the factor corrects for it, up or down. The largest score so far is there for one purpose: with it no exponential
-# and no factor can exceed 1. Without it, texts look right until a factor becomes infinite. So a test of such a kernel
-# needs more keys than a tile, *and* scores that are far apart.
+# "largest" loses nothing. Softmax doesn't care which number is subtracted, if all sums refer to the same one and the
+# factor corrects them, up or down. The largest *so far* has one purpose: no exponential and no factor can exceed 1.
+# Without it, texts look right until a factor is infinite. So a test of such a kernel needs more keys than a tile, *and*
+# scores that are far apart.
 #
 # Now do exercises 4 and 5 of the [sheet](exercises/11_exercises.ipynb).
 #
 # ## Which kernel ran
 #
-# PyTorch's scaled_dot_product_attention is a menu. It looks at device, dtype and options, and chooses a kernel; if none
-# of the fused ones fits, it computes the whole table, without a word. Here are five calls. Queries are (2, 8, 5, 16),
-# and `heads_4` has four kv heads for eight query heads.
+# PyTorch's scaled_dot_product_attention chooses a kernel by device, dtype and options. If none of the fused ones fits,
+# it computes the whole table, without a word. Five calls:
 
 # %%
-generator = torch.Generator().manual_seed(0)
-q, k, v = torch.randn(3, 2, 8, 5, 16, generator=generator).to(device).unbind()
-keep, heads_4 = causal_keep(5, device=device), (k[:, :4], v[:, :4])
+q, k, v = torch.randn(3, 2, 8, 5, 16, device=device).unbind()
 calls = {
     "causal": ((q, k, v), {"is_causal": True}),
-    "causal, dropout": ((q, k, v), {"is_causal": True, "dropout_p": 0.1}),
-    "a mask": ((q, k, v), {"attn_mask": keep}),
-    "shared heads": ((q, *heads_4), {"is_causal": True, "enable_gqa": True}),
+    "dropout": ((q, k, v), {"is_causal": True, "dropout_p": 0.1}),
+    "a mask": ((q, k, v), {"attn_mask": causal_keep(5, device=device)}),
+    "4 kv heads": ((q, k[:, :4], v[:, :4]), {"is_causal": True, "enable_gqa": True}),
     "no batch axis": ((q[0], k[0], v[0]), {"is_causal": True}),
 }
 
@@ -655,85 +625,75 @@ predict(guess, lambda: sum("math" not in name for name in kernels.values()))
 
 # %% tags=["versions", "nbval-ignore-output"]
 for name, kernel in kernels.items():
-    print(f"{name:16} {kernel}")
-try:
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # this one or none
-        F.scaled_dot_product_attention(q[0], k[0], v[0])
-except RuntimeError as error:
-    print("insisting:", error)
+    print(f"{name:14} {kernel}")
 
 # %% [markdown]
-# A kernel whose name ends in `math` is the explicit form. On this CPU dropout is enough to get it, or a missing axis.
-# `sdpa_kernel` lets you insist, and then you get an error in place of a slow surprise. (`enable_gqa` tells the function
-# that consecutive query heads share a kv head, as in lesson 06. With a cache, remember lesson 08: `is_causal` begins in
-# the top left corner.)
+# The one whose name ends in `math` is the explicit form. On this CPU dropout is enough to get it, or a missing axis.
+# (`enable_gqa` says that consecutive query heads share a kv head, as in lesson 06. With a cache remember lesson 08:
+# `is_causal` begins in the top left corner.)
 #
 # ## Two bytes per number
 #
-# Kernels differ in the order in which they add, so their results differ by rounding. In float32 that is hardly visible.
-# `bfloat16`, the usual type of large models, has three significant digits at best. Can you still test a kernel?
+# Kernels add in different orders, so their results differ by rounding. `bfloat16`, the usual type of large models,
+# keeps a third of float32's significant bits. Can you still test a kernel?
 
 # %%
-def errors(seed):  # of both forms in bfloat16, from float64
+def errors(seed):  # from what float64 computes of the same inputs
     draw = torch.Generator().manual_seed(seed)
-    q, k, v = torch.randn(3, 2, 4, 192, 16, generator=draw).bfloat16().unbind()
-    right, _ = attend(3 * q.double(), k.double(), v.double(), causal=True)
-    forms = attend(3 * q, k, v, causal=True)[0], attend_fused(3 * q, k, v, causal=True)
-    return [(form.double() - right).abs().max().item() for form in forms]
+    inputs = torch.randn(3, 2, 4, 192, 16, generator=draw).mul(2).bfloat16()
+    right, _ = attend(*inputs.double(), causal=True)
+    explicit, fused = attend(*inputs, causal=True)[0], attend_fused(*inputs, causal=True)
+    rounded = attend(*inputs.float(), causal=True)[0].bfloat16()  # once, at the end
+    return [(one - right).abs().max().item() for one in (explicit, fused, rounded)]
 
 
 for seed in range(3):
-    print("explicit off by {:.3f}, fused by {:.3f}".format(*errors(seed)))
+    print("explicit {:.3f}, fused {:.3f}, rounded once {:.3f}".format(*errors(seed)))
 
 # %% [markdown]
-# The fused form is nearer to the truth: it keeps its sums in float32, where the explicit form rounds every table to two
-# bytes. If you compared the two with each other, you'd blame the better one. So compare both with a *third*, in higher
-# precision; the tests of the flash-attn library ask that the kernel's error be at most twice that of the plain form in
-# the same type.
+# The fused form is nearly as near as a computation in float32 that rounds once, at the end. The explicit form rounds
+# every table on its way. Compare the two with each other, and you blame the better one. So compare both with a *third*,
+# in higher precision: the tests of the flash-attn library ask that the kernel's largest error be at most twice that of
+# the plain form in the same type.
 #
-# Do such errors show? Twenty stories, told by both forms, first in float32, then in bfloat16.
+# Do such errors show? Ten stories by each form. In float32 all ten pairs are the same.
 #
-# **Predict.** In bfloat16, how many of the twenty are the same, word for word?
+# **Predict.** In bfloat16, how many pairs are the same, word for word?
 
 # %%
-names = "Anna Ben Clara Finn Emma Jack Lucy Leo Mila Max".split()
-starts = [f"Once there was a {one} named {name}." for one in ("fox", "bear") for name in names]
+heroes = ("Anna", "Ben", "Clara", "Finn", "Emma", "Jack", "Lucy", "Leo", "Mila", "Max")
+start = [explicit.encode(f"Once there was a fox named {hero}.") for hero in heroes]
 
 
-@torch.no_grad()
-def tell(kernel, dtype):
-    model = storyteller(kernel).to(dtype)
-    start = torch.cat([model.encode(one) for one in starts])  # (20, 8)
-    tokens = torch.cat([start, *model.generate(start, 80)], dim=1)
-    return [model.decode(one) for one in tokens]
+def pairs(dtype):  # of stories
+    told = []
+    for model in (storyteller("explicit").to(dtype), storyteller("fused").to(dtype)):
+        tokens = torch.cat([torch.cat(start), *model.generate(torch.cat(start), 80)], 1)
+        told.append([model.decode(one) for one in tokens])
+    return list(zip(*told, strict=True))
 
 
-pairs = {
-    dtype: list(zip(tell("explicit", dtype), tell("fused", dtype), strict=True))
-    for dtype in (torch.float32, torch.bfloat16)
-}
-same = {dtype: sum(one == other for one, other in both) for dtype, both in pairs.items()}
-guess = ...  # a number from 0 to 20
-predict(guess, lambda: same[torch.bfloat16])
+assert all(one == other for one, other in pairs(torch.float32))
+in_half = pairs(torch.bfloat16)
+guess = ...  # a number from 0 to 10
+predict(guess, lambda: sum(one == other for one, other in in_half))
 
 # %% tags=["versions", "nbval-ignore-output"]
-print(f"the same: {same[torch.float32]} in float32, {same[torch.bfloat16]} in bfloat16")
-differ = next(both for both in pairs[torch.bfloat16] if both[0] != both[1])
-for text in differ:
+for text in next(pair for pair in in_half if pair[0] != pair[1]):
     print(fill(text, 80), end="\n\n")
 
 # %% [markdown]
-# Neither of the two is wrong: where two words were nearly as likely, rounding decided. So "the same text" is no test of
-# a kernel, and another text no proof of a mistake.
+# Neither of the two is wrong: both keep their facts. So the same text is no test of a kernel, and another text no proof
+# of a mistake.
 #
 # ## Merge partial results
 #
-# In decode each head has one query, so there is a single row of tiles, and most of a GPU would have nothing to do. The
-# remedy is to divide the *keys* among workers. Each returns its finished context and its lse. The exponential of the
-# lse is the worker's sum, so it tells how much of the whole softmax is his.
+# In decode each head has one query, a single row of tiles, and most of a GPU would have nothing to do. So divide the
+# *keys* among workers. Each returns its finished context and its lse, whose exponential is the worker's sum: so the lse
+# says how much of the whole softmax is its own.
 #
-# **Predict.** Two workers hold two keys each. The lse of the first is larger by the logarithm of 3. What fraction of the
-# merged context comes from the first?
+# **Predict.** Two workers hold two keys each. The lse of the first is larger by the logarithm of 3. What fraction of
+# the merged context comes from the first?
 
 # %%
 first, second = torch.tensor([1.5, 0.5]), torch.tensor([-0.5, 2.0])
@@ -774,42 +734,36 @@ merge_partial = filled("merge_partial", merge_partial)
 #
 # </details>
 #
-# Our story as the cache: four workers hold 16 tokens each. The storyteller is asked for the fox's name, and the query is
-# that of head 2 of block 1, which carries names ([lesson 10](10_what_heads_learn.ipynb)):
+# Our story as the cache, cut in half. The storyteller is asked for the fox's name, and the query is that of head 2 of
+# block 1, which carries names ([lesson 10](10_what_heads_learn.ipynb)):
 
 # %%
 asked = story[: story.index("It was")] + "It was"
-x, attention = explicit.attention_inputs(asked)[1][0], explicit.attentions[1]
-q, k, v = (
-    projection(x)[:, 32:48]
-    for projection in (attention.q_proj, attention.k_proj, attention.v_proj)
-)
+x, layer = explicit.attention_inputs(asked)[1][0], explicit.attentions[1]
+q, k, v = (one(x)[:, 32:48] for one in (layer.q_proj, layer.k_proj, layer.v_proj))
 scores = (q[-1:] * 16**-0.5) @ k.T  # one query, 64 keys
-parts = [
-    (part.softmax(dim=-1) @ its_values, part.logsumexp(dim=-1))
-    for part, its_values in zip(scores.split(16, dim=1), v.split(16), strict=True)
-]
-merged, lse = parts[0]
-for part in parts[1:]:
-    merged, lse = merge_partial(merged, lse, *part)
+
+
+def worker(part):  # of the keys
+    return scores[:, part].softmax(dim=-1) @ v[part], scores[:, part].logsumexp(dim=-1)
+
+
+halves = worker(slice(0, 32)), worker(slice(32, 64))
+merged, lse = merge_partial(*halves[0], *halves[1])
 torch.testing.assert_close(merged, scores.softmax(dim=-1) @ v)
-shares = [(part_lse - lse).exp().item() for _, part_lse in parts]
-print("merged as if by one; from the four:", ", ".join(f"{one:.2f}" for one in shares))
-print("said:", explicit.write(asked, num_words=1).split()[-1], end="; the first worker: ")
-print(" ".join(words(asked)[:15]))
+shares = [(half_lse - lse).exp().item() for _, half_lse in halves]
+print("equal; from the first half {:.2f}, from the second {:.2f}".format(*shares))
 
 # %% [markdown]
-# Nearly everything comes from the worker who holds the beginning, where the name stands. None saw all keys, and the
-# result is the same. On one GPU this is **flash decoding** (Dao et al., [Flash-Decoding for long-context
-# inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023); over several devices that hold parts of one
-# long text it is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
+# Nearly everything comes from the half where the name stands. Neither worker saw all keys, and the result is the same.
+# On one GPU this is **flash decoding** (Dao et al., [Flash-Decoding for long-context
+# inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023); over devices that hold parts of one long
+# text it is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
 #
 # ## What nobody measured here
 #
-# There is no GPU time in this lesson, because no GPU was at hand when it was made. The roofline and the balances are
-# computed from data sheets; everything timed was timed on a CPU, where "SRAM" is a cache that no program controls. Two
-# things carry over, the counts and the algorithm. How many times as fast a kernel is on a GPU, you have to measure on
-# one.
+# There is no GPU time in this lesson, because no GPU was at hand. Balances and roofline are computed from data sheets;
+# whatever was timed was timed on a CPU. The counts and the algorithm carry over, the times don't: measure yours.
 #
 # <details><summary>The same loops as a GPU kernel, in Triton. Never run on a GPU</summary>
 #
@@ -861,10 +815,12 @@ print(" ".join(words(asked)[:15]))
 # ## Your turn
 #
 # 1. How many query heads must share one kv head until decode with two-byte numbers is compute-bound on an H100? Try
-#    `arithmetic_intensity` with one kv head, `4096` keys and more and more heads of width 64.
+#    `arithmetic_intensity` with one kv head, `4096` keys and more and more heads of width `64`.
 # 2. A server decodes for 8 users at once, each with a cache of their own. Does the intensity of *attention* rise? And
 #    that of a weight matrix?
 # 3. Add 1 a thousand times, one by one, to `torch.tensor(0.0, dtype=torch.bfloat16)`. What is the sum?
+# 4. Import SDPBackend and sdpa_kernel from torch.nn.attention, and make the call without a batch axis inside
+#    "with sdpa_kernel(SDPBackend.FLASH_ATTENTION):". What happens?
 #
 # <details><summary>Answers</summary>
 #
@@ -875,6 +831,7 @@ print(" ".join(words(asked)[:15]))
 #    must be small all the same.
 # 3. It stops at `256`. The next number that `bfloat16` has is `258`, so `256 + 1` is rounded to `256` again: a reason
 #    to add up in float32.
+# 4. A RuntimeError: no available kernel. Insist, and you get an error in place of a slow surprise.
 #
 # </details>
 #
