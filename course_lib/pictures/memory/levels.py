@@ -14,7 +14,6 @@ from course_lib.pictures.style import BOLD, HEADS, SMALL_NOTE, STYLE, TEXT
 
 UNITS = ("bytes", "KB", "MB", "GB", "TB")
 HEIGHT = 2 * STYLE.cell  # of a level
-SPEED = 150  # width of what is said beside it
 
 
 @dataclass(frozen=True)
@@ -26,21 +25,27 @@ class Levels:
     caption: str = "The nearer a memory is to the processor, the smaller and the faster it is."
 
     def describe(self) -> str:
-        lines = [f"{name}: {amount(size)}, {amount(speed)}/s, {self._slower(speed)}." for name, size, speed in self._rows]
-        return "\n".join([f"{self.title}.", *lines])
+        lines = [f"{self.title}."]
+        for name, size, speed in self._rows:
+            lines.append(f"{name}: {amount(size)}, {amount(speed)}/s, {self._slower(speed)}.")
+        return "\n".join(lines)
 
     def draw(self) -> Canvas:
         drawing = Canvas()
-        widest, rows = drawing_width() - SPEED, self._rows
+        widest, rows = drawing_width() - STYLE.label, self._rows
         for number, (name, size, speed) in enumerate(rows):
             width = widest * (number + 1) / len(rows)
             left, top = (widest - width) / 2, number * (HEIGHT + STYLE.between)
             drawing.cells([(left, top)], HEADS[number % len(HEADS)], width=width, height=HEIGHT)
             drawing.text(widest / 2, top + TEXT.base(STYLE.cell), name, BOLD, anchor="middle")
-            drawing.text(widest / 2, top + STYLE.cell + TEXT.base(STYLE.cell) - 4, amount(size), TEXT, anchor="middle")
+            drawing.text(
+                widest / 2, top + STYLE.cell + TEXT.base(STYLE.cell) - STYLE.tight, amount(size), TEXT, anchor="middle"
+            )
             beside = widest + STYLE.near
             drawing.text(beside, top + TEXT.base(STYLE.cell), f"{amount(speed)}/s", BOLD)
-            drawing.text(beside, top + STYLE.cell + TEXT.base(STYLE.cell) - 4, self._slower(speed), SMALL_NOTE)
+            drawing.text(
+                beside, top + STYLE.cell + TEXT.base(STYLE.cell) - STYLE.tight, self._slower(speed), SMALL_NOTE
+            )
         return card(self.title, [], drawing)
 
     @property
