@@ -9,6 +9,7 @@ from .dark import in_the_dark as in_the_dark
 from .dark import with_dark_colors as with_dark_colors
 from .layout.steps import layout_steps
 from .listing import draw_listing
+from .memory.levels import draw_memories
 from .memory.memory_row import memory_row
 from .memory.wrong_view import draw_wrong_view
 from .picture import Picture, Scene
@@ -49,6 +50,7 @@ __all__ = [
     "draw_kv_sharing",
     "draw_listing",
     "draw_matrix_product",
+    "draw_memories",
     "draw_patch",
     "draw_projections",
     "draw_rotary",

@@ -426,7 +426,7 @@ print("torch", torch.__version__, "on", device)
 # %% [markdown]
 # ## The lessons
 #
-# Together they take about 12½ hours. The minutes are those that each lesson states: the time to read it, to run it, and
+# Together they take about 13 hours. The minutes are those that each lesson states: the time to read it, to run it, and
 # to fill in its blanks. If you also try each *Your turn*, and stop where something is new to you, count an hour per
 # lesson. The exercises take additional time.
 #
@@ -443,7 +443,7 @@ print("torch", torch.__version__, "on", device)
 # | [08 Llama's attention and its cache](08_llama.ipynb) | a real model's attention and generated words | 50 |
 # | [09 Shrink the cache further](09_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 60 |
 # | [10 See what heads learn](10_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |
-# | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 45 |
+# | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 60 |
 # | [12 Find what no error reports](12_debugging_attention.ipynb) | tests that find silent mistakes | 55 |
 # | [13 Spread heads over many devices](13_many_devices.ipynb) | attention on two processes, and on many GPUs | 50 |
 # | [14 Write it yourself](14_capstone.ipynb) | a storyteller of your own, as a page for a friend | 60 |

@@ -4,12 +4,11 @@
 # [Open in
 # Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/11_fast.ipynb)
 #
-# You will count what attention computes and what it moves, and compare both counts with what a machine can do per
-# second. That tells you why writing one token at a time is slow even on the fastest GPUs. Then you will write the core
-# of FlashAttention, which never makes the table of attention weights, and the merge that lets several workers share one
-# long text.
+# Two storytellers with the same weight matrices tell the same story, word for word. But one of them reads much faster
+# than the other, and even that one is strangely slow when it *writes*. By the end of this lesson you'll know why, and
+# the storyteller will have told its story through the fast one's algorithm, written by you.
 #
-# **You need** [lesson 06](06_multi_query.ipynb). **It takes** about 45 minutes.
+# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 60 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -27,136 +26,150 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import inspect
+import os
+from functools import partial
+from textwrap import fill, shorten
+
 import torch
 import torch.nn.functional as F
-from torch.utils.flop_counter import FlopCounterMode
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
-from course_lib.attention import MultiHeadAttention, attend, causal_keep
+from course_lib.attention import MultiHeadAttention, attend, attend_fused, causal_keep
 from course_lib.device import course_device
-from course_lib.exercises import filled, from_earlier, predict
-from course_lib.pictures import bar_chart, draw_tiles, line_plot, roofline
+from course_lib.exercises import ALL, filled, from_earlier, predict, sneak
+from course_lib.mutations import built, edited
+from course_lib.pictures import draw_memories, draw_tiles, roofline
 from course_lib.recorder import record
-from course_lib.timing import compare_times, copies_of_keys, stored
+from course_lib.stories import facts_kept, load_storyteller, with_attention, words
+from course_lib.timing import Case, compare_times
 
-# %%
 device = course_device()
-generator = torch.Generator().manual_seed(0)
+torch.set_num_threads(1)  # products as small as ours are slower on several
 
 
-def draw(*shape):
-    return torch.randn(shape, generator=generator).to(device)
+def storyteller(kernel):
+    model = load_storyteller("weight split").to(device)
+    for attention in model.attentions:
+        attention.kernel = kernel
+    return model
+
+
+explicit, fused = storyteller("explicit"), storyteller("fused")
+beginning = "Long ago there was a fox"
+story = explicit.write(beginning)
+print(fill(story, 80))
+print("the same story from both:", fused.write(beginning) == story)
+
+# %% tags=["timing", "nbval-ignore-output"]
+texts = explicit.encode(story).repeat(64, 3)[:, :192]  # 64 texts of 192 tokens
+
+
+@torch.no_grad()
+def reading(models):  # name -> tokens per second
+    cases = [Case(name, partial(model, texts)) for name, model in models.items()]
+    rows = compare_times(cases, rounds=4)
+    return {row.name: texts.numel() / row.median_ms * 1e3 for row in rows}
+
+
+def writing(model, num_texts=1):  # milliseconds per step: a token of each text
+    start = model.encode("").repeat(num_texts, 1)
+    new = Case("new", lambda: torch.cat([*model.generate(start, 48)]).float())
+    return compare_times([new], rounds=5)[0].median_ms / 48
+
+
+for name, speed in reading({"explicit": explicit, "fused": fused}).items():
+    print(f"{name:8} reads {speed:6,.0f} tokens per second")
+print(f"fused    writes {1000 / writing(fused):5,.0f}")
 
 # %% [markdown]
-# ## Count before you measure
+# "explicit" is the attention that you know, with its table of scores. "fused" calls a single function of PyTorch.
 #
-# A time depends on the machine, but a count does not, so we begin with counts. Take a layer of width 768 with 12 heads.
-# Each token goes through four projections of 768 times 768 multiplications. Each query also meets each key, once for
-# the scores and once for the context, and each time that costs 768 multiplications over all heads. The table counts
-# them in millions (M):
+# ## What moves
+#
+# A processor computes only with what is in the small memory on its own chip, and everything else waits in the large
+# memory beside it. On a GPU they are called **SRAM** and, usually, **HBM** (high-bandwidth memory). Here are the sizes
+# and speeds that Dao et al. give for an A100 ([FlashAttention: Fast and Memory-Efficient Exact Attention with
+# IO-Awareness](https://arxiv.org/abs/2205.14135), 2022, figure 1). What SRAM brings in a second takes the others
+# longer:
 
 # %%
-m, num_heads, head_dim = 768, 12, 64
-print("tokens   projections   scores and context   their share")
-for t in (128, 1024, 8192):
-    projections, pairs = 4 * t * m * m, 2 * t * t * m
-    share = pairs / (projections + pairs)
-    print(f"{t:6} {projections / 1e6:9,.0f} M {pairs / 1e6:16,.0f} M {share:16.2f}")
+memories = {  # bytes, bytes per second
+    "SRAM, on the chip": (20e6, 19e12),
+    "HBM, beside it": (40e9, 1.5e12),
+    "RAM of the computer": (1e12, 12.8e9),
+}
+draw_memories(memories, title="The memories of an A100 GPU")
 
 # %% [markdown]
-# In a short text the projections cost most; in a long one the pairs of a query and a key do, because only the pairs
-# grow with the square of the length.
-#
-# **Predict.** For how many tokens do both cost the same?
+# Your machine has such a pyramid, too. One megabyte that is read again and again stays near the processor; 256 don't:
+
+# %% tags=["timing", "nbval-ignore-output"]
+def gb_per_s(megabytes):
+    numbers = torch.ones(megabytes * 2**18, device=device)
+    repeats = 256 // megabytes
+    read = Case("read", lambda: sum(numbers.sum() for _ in range(repeats)))
+    return 256 * 2**20 / compare_times([read], rounds=5)[0].median_ms / 1e6
+
+
+near, far = gb_per_s(1), gb_per_s(256)
+print(f"1 MB, again and again: {near:.0f} GB/s; 256 MB: {far:.0f} GB/s")
+
+# %% [markdown]
+# **Predict.** Your class of lesson 05 reads a text of 192 tokens with 4 heads. How many tensors as large as the scores,
+# (1, 4, 192, 192), does it write to memory on its way?
 
 # %%
-as_many = [t for t in range(1, 8192) if 2 * t * t * m >= 4 * t * m * m]
-guess = ...  # a number of tokens
-predict(guess, lambda: as_many[0])
+MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
+lesson_05 = with_attention(explicit, MyMultiHeadAttention)
+steps = record(lesson_05.attentions[0], torch.randn(1, 192, 64, device=device)).steps
+tables = [one for one in steps if one.shape == (1, 4, 192, 192)]
+guess = ...  # a number
+predict(guess, lambda: sum(one.effect != "view" for one in tables))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# They cost the same at twice the width. To see it, set `4 * t * m * m` equal to `2 * t * t * m`, and divide both by
-# `2 * t * m`.
+# The scores, the masked scores and the attention weights (counted in your own class, so yours may differ). Each is
+# written, and read back by the next step.
 #
 # </details>
-#
-# The causal mask hides nearly half of these pairs only after their products have been computed. Now we count
-# the bytes, 4 per number. The last column is one tensor of scores:
 
 # %%
-print("tokens   input x   parameters   scores (1, head, query, key)")
-for t in (128, 1024, 8192):
-    sizes = 4 * t * m / 1e6, 4 * 4 * m * m / 1e6, 4 * num_heads * t * t / 1e6
-    print("{:6} {:6.1f} MB {:9.1f} MB {:15,.1f} MB".format(t, *sizes))
+one_table = 64 * 4 * 192 * 192 * 4  # texts, heads, queries, keys, bytes
+q_k_v_context = 4 * 64 * 192 * 64 * 4  # tensors, texts, tokens, width, bytes
+print(f"64 texts, one such table: {one_table / 1e6:.1f} MB", end=", ")
+print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 
 # %% [markdown]
-# At 8,192 tokens the scores of one layer and one text take 3,221 MB, more than a hundred times as much as the input.
-# The explicit form, your own from lesson 05, makes several tensors of this shape. Here they are for 128 tokens:
-
-# %%
-MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
-layer = MyMultiHeadAttention(m, m, num_heads).to(device)
-for step in record(layer, draw(1, 128, m)).steps:
-    if step.shape == (1, num_heads, 128, 128) and step.effect != "view":
-        print(f"{step.op:12} {step.tensor.nbytes:9,} bytes")
-
-# %% [markdown]
-# For a long text each step writes its tensor to memory and the next one reads it back, and the mask and softmax do very
-# little arithmetic with each number.
+# Nothing larger than these tables moves, and nobody wants them: they are made, used once, and thrown away.
 #
-# ## Two limits of a machine
+# ## Two limits
 #
-# A processor computes only with numbers in its own memory on the chip, some megabytes of fast **SRAM**. Everything else
-# waits in the large memory beside the chip, which is the RAM of a computer or, in most GPUs of data centres, **HBM**
-# (high-bandwidth memory). So each machine has two limits: how many operations it does per second (FLOP/s, where a
-# multiplication and an addition are two operations), and how many bytes per second come in from the large memory, its
-# **bandwidth**.
-#
-# Their quotient is the **machine balance**, the operations that the machine could do while one byte arrives. For four
-# GPUs the first two numbers are copied from NVIDIA's data sheets
-# ([T4](https://www.nvidia.com/en-us/data-center/tesla-t4/), [A100](https://www.nvidia.com/en-us/data-center/a100/),
-# [H100](https://www.nvidia.com/en-us/data-center/h100/), [H200](https://www.nvidia.com/en-us/data-center/h200/); matrix
-# products of two-byte numbers, without the doubling for sparse matrices). All but the T4 are the SXM modules; the PCIe
-# cards are slower.
+# Is that bad? It depends on what the machine can do meanwhile. Divide its operations per second by its bytes per
+# second, and you have the **machine balance**: what it could compute while one byte arrives. (A multiplication and an
+# addition are two operations.) NVIDIA's numbers, for products of two-byte numbers on the SXM modules
+# ([A100](https://www.nvidia.com/en-us/data-center/a100/), [H100](https://www.nvidia.com/en-us/data-center/h100/),
+# [H200](https://www.nvidia.com/en-us/data-center/h200/)):
 
 # %%
 machines = {  # operations per second, bytes per second
-    "T4": (65e12, 320e9),
     "A100": (312e12, 2039e9),  # the one with 80 GB
     "H100": (989e12, 3350e9),
     "H200": (989e12, 4800e9),
 }
-for name, (flops, bandwidth) in machines.items():
-    speeds = f"{flops / 1e12:3.0f} TFLOP/s, {bandwidth / 1e9:5,.0f} GB/s"
-    print(f"{name}: {speeds}, balance {flops / bandwidth:3.0f}")
+balance = {name: flops / speed for name, (flops, speed) in machines.items()}
+print({name: round(most) for name, most in balance.items()}, "operations per byte")
 
 # %% [markdown]
-# The A100 can do 153 operations while a byte arrives and the H100 even 295, so they are busy only if a number that was
-# read is used again and again.
+# A computation has such a quotient, too, its **arithmetic intensity**: operations divided by bytes moved. Below the
+# balance it waits for bytes and is **memory-bound**; above it is **compute-bound** (Williams, Waterman and Patterson,
+# [Roofline: An Insightful Visual Performance Model for Multicore
+# Architectures](https://doi.org/10.1145/1498765.1498785), 2009).
 #
-# The stored measurements of this lesson were made on two threads of a CPU, whose limits were measured with a large
-# matrix product and a long read, in `float32`:
-
-# %%
-measured = stored("cpu")
-cpu = measured.limits[0]
-cpu_balance = cpu.matmul_gflops / cpu.read_gb_per_s
-print(f"{measured.place}:")
-speeds = f"{cpu.matmul_gflops:.0f} GFLOP/s, {cpu.read_gb_per_s:.0f} GB/s"
-print(f"{speeds}, balance {cpu_balance:.1f}")
-
-# %% [markdown]
-# That is in float32, four bytes per number. The GPUs above compute in two-byte numbers on units made for matrix
-# products, and their balance is far higher.
-#
-# A computation has such a quotient, too, its **arithmetic intensity**: its operations divided by the bytes that it must
-# move. If it is below the balance, the processor waits for bytes, and the computation is **memory-bound**. If it is
-# above, the bytes wait for the processor, and the computation is **compute-bound**. ([Williams, Waterman and Patterson,
-# Roofline: An Insightful Visual Performance Model, 2009](https://doi.org/10.1145/1498765.1498785))
-#
-# **Write it yourself:** the intensity of attention for one text, without the projections and without a mask. Queries,
-# keys and values are read once, the context is written once, and a multiplication and an addition are two operations.
+# **Write it yourself:** the intensity of attention for one text at its best, when no table moves. Queries, keys and
+# values are read once and the context is written once; there is no mask.
 
 # %%
 def arithmetic_intensity(
@@ -192,110 +205,87 @@ arithmetic_intensity = filled("arithmetic_intensity", arithmetic_intensity)
 #
 # </details>
 #
-# ## Prefill and decode
-#
-# A model reads a prompt all at once, which is called **prefill**. Then it writes the answer one token at a time, which
-# is called **decode**: a single new query meets all keys of the cache. Here are both, for multi-head attention (MHA),
-# grouped-query attention (GQA) and multi-query attention (MQA), with 4,096 keys, 32 heads of width 64 and numbers of 2
-# bytes:
+# A model reads its prompt all at once (**prefill**) and then writes one token at a time (**decode**), with a single
+# query that meets all keys of the cache. With 4,096 keys, 32 heads of width 64 and two-byte numbers:
 
 # %%
 work = {  # query_len, key_len, num_heads, num_kv_heads
-    "prefill, MHA": (4096, 4096, 32, 32),
-    "decode, MHA": (1, 4096, 32, 32),
-    "decode, GQA": (1, 4096, 32, 8),
-    "decode, MQA": (1, 4096, 32, 1),
+    "prefill, multi-head": (4096, 4096, 32, 32),
+    "decode, multi-head": (1, 4096, 32, 32),
+    "decode, grouped": (1, 4096, 32, 8),
+    "decode, multi-query": (1, 4096, 32, 1),
 }
-
-# %%
-balances = [flops / bandwidth for flops, bandwidth in machines.values()]
-print("operations per byte  ", *(f"{name:>8}" for name in machines))
-for name, sizes in work.items():
-    intensity = arithmetic_intensity(*sizes, 64, 2)
-    bounds = ["compute" if intensity > balance else "memory" for balance in balances]
-    print(f"{name:12} {intensity:8.1f}", *(f"{bound:>8}" for bound in bounds))
-
-# %% [markdown]
-# With these sizes prefill is compute-bound and decode is memory-bound on each of the GPUs, here *even with multi-query
-# attention*. In decode with MHA a key is read and used by one query. That is 1 operation per byte, where an H100 could
-# do 295. With GQA four heads use the key, and with MQA all 32. That is nearly 32 times as good, and still nine times
-# too little for an H100.
-#
-# The picture of this is called a **roofline**. The line is the most that the machine can do at each intensity.
-
-# %%
 intensities = {name: arithmetic_intensity(*one, 64, 2) for name, one in work.items()}
 note = "Computed from the data sheet, not measured. A real program is below the line."
 title = "Attention on an H100, at best"
 roofline(intensities, gflops=989e3, gb_per_s=3350, title=title, note=note)
 
 # %% [markdown]
-# The points of decode are on the slope, where the bandwidth decides, and from MHA to MQA they climb it. On our CPU, in
-# `float32`, the answer for MQA is another one:
-
-# %%
-intensity = arithmetic_intensity(*work["decode, MQA"], 64, 4)
-print(f"decode, MQA: {intensity:.1f} operations per byte", end=", ")
-print(f"balance of the CPU {cpu_balance:.1f}")
-
-# %% [markdown]
-# The intensity is halved, because a number now has twice the bytes, but 15.9 is above the balance of 3.7, so this
-# decode is compute-bound. And more heads can share. In the latent attention of DeepSeek-V3
-# ([lesson 09](09_smaller_caches.ipynb)) 128 query heads read the same cache of 576 numbers per token, the latent and a
-# rotated part. All of them serve as the key, and the 512 of the latent as the value, too, so they are read only once.
-# With 4,096 keys and two-byte numbers:
-
-# %%
-heads, key_len, key_width, value_width = 128, 4096, 576, 512
-operations = 2 * heads * key_len * (key_width + value_width)
-numbers = key_len * key_width + heads * (key_width + value_width)
-intensity = operations / (2 * numbers)
-limits = zip(machines, balances, strict=True)
-bound = [name for name, balance in limits if intensity > balance]
-print(f"{intensity:.0f} operations per byte, compute-bound on: {', '.join(bound)}")
-
-# %% [markdown]
-# So with one new token this decode is compute-bound on three of the four GPUs. Whether something is memory-bound
-# depends on the computation *and* on the machine.
+# In multi-head decode each key is read and used by one query: 1 operation per byte, where an H100 could do 295. Sharing
+# climbs the slope, but none of these three gets to the top. Is decoding memory-bound for good, then? In the latent
+# attention of DeepSeek-V3 ([lesson 09](09_smaller_caches.ipynb)) 128 query heads read the same 576 numbers per token:
+# all of them are the key, and 512 of them are the value, too.
 #
-# **Predict.** A server decodes for 8 users at once, each with a cache of their own. How many times as high is the
-# arithmetic intensity of attention as for one user? The cell lets PyTorch count the operations of a real run.
+# **Predict.** One new token, a cache of 4,096, two-byte numbers: on how many of the three GPUs is *this* decode
+# compute-bound?
 
 # %%
-def counted_intensity(batch):
-    queries = draw(batch, 32, 1, 64)
-    keys, values = draw(batch, 1, 4096, 64), draw(batch, 1, 4096, 64)
-    with FlopCounterMode(display=False) as counter:
-        context, _ = attend(queries, keys, values)
-    num_bytes = sum(tensor.nbytes for tensor in (queries, keys, values, context))
-    return counter.get_total_flops() / num_bytes
+def latent_intensity(heads=128, keys=4096, key_width=576, value_width=512):
+    operations = 2 * heads * keys * (key_width + value_width)
+    numbers = keys * key_width + heads * (key_width + value_width)
+    return operations / (2 * numbers)
 
 
-by_formula = arithmetic_intensity(1, 4096, 32, 1, 64, 4)
-torch.testing.assert_close(counted_intensity(1), by_formula)
+guess = ...  # 0, 1, 2 or 3
+predict(guess, lambda: sum(latent_intensity() > most for most in balance.values()))
+
+# %%
+print(f"latent: {latent_intensity():.0f} operations per byte;", end=" ")
+above = [name for name, most in balance.items() if latent_intensity() > most]
+print("above the balance of", *above)
+
+# %% [markdown]
+# So decoding is not memory-bound by nature. It stops being so when enough queries use each number that is read.
+#
+# ## And a third limit
+#
+# Now the storyteller. To write a token it reads its weight matrices, and a cache. How long should that take?
+
+# %% tags=["timing", "nbval-ignore-output"]
+to_read = sum(weight.nbytes for weight in fused.parameters()) + 192 * 1024  # and cache
+step = writing(fused, 1)
+print(f"{to_read / 1e6:.2f} MB at {far:.0f} GB/s:", end=" ")
+print(f"{to_read / far / 1e6:.2f} ms; measured: {step:.2f} ms")
+
+# %% [markdown]
+# Neither limit is anywhere near. Let it write 64 texts at once, then, which is 64 times the work in each step.
+#
+# **Predict.** How many times as many tokens per second, over all texts, does your machine write?
+
+# %% tags=["timing", "nbval-ignore-output"]
+step_64 = writing(fused, 64)
 guess = ...  # a number
-predict(guess, lambda: counted_intensity(8) / counted_intensity(1), within=0.1)
+predict(guess, lambda: 64 * step / step_64, within=8)
+
+# %% tags=["timing", "nbval-ignore-output"]
+passes = [record(fused, texts[:number, :1]).steps for number in (1, 64)]
+calls = {sum(len(one.aten_ops) for one in each) for each in passes}  # the same for both
+print(f"one text: {step:.2f} ms per step, 64 texts: {step_64:.2f} ms;", end=" ")
+print("operations:", *calls)
 
 # %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# Eight users bring eight times the operations and eight times the caches, so the intensity of attention stays as it is.
-# The weight matrices of the projections are different, because all users share them. They are read once per step, and
-# their intensity grows with the batch. That is why servers put many users into one batch, and, as
-# attention doesn't profit from the batch, why caches must be small.
-#
-# </details>
+# 64 times the work, the same number of operations, and the step takes only a few times as long. So with a single text
+# most of the time goes into *calling* operations, however little each of them does. This **overhead** is the third
+# limit, and small models live there. Before you make anything faster, find out which of the three it is.
 #
 # Now do exercises 1 to 3 of the [sheet](exercises/11_exercises.ipynb).
 #
 # ## Softmax in pieces
 #
-# We counted as if the scores never went to the large memory. (If they do, prefill is memory-bound on these GPUs as
-# well, as exercise 2 lets you count.) So they have to be used on the chip, a few at a time. Softmax seems to forbid it,
-# because it needs the largest score and the sum of the whole row. But you can go through the row in blocks and keep the
-# largest score and the sum *so far*. When a larger score comes, the old sum refers to the wrong maximum, and one factor
-# corrects it. This is **online softmax** ([Milakov and Gimelshein, Online normalizer calculation for softmax,
-# 2018](https://arxiv.org/abs/1805.02867)). Here are six scores in blocks of two:
+# Reading is another matter: there the tables move. To get rid of them, scores must be used a few at a time. Softmax
+# seems to forbid it, as it needs the largest score and the sum of the whole row. But both can be kept *so far* (Milakov
+# and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867), 2018). Six scores, in
+# blocks of two:
 
 # %%
 row = torch.tensor([2.0, 3.0, 1.0, 5.0, 4.0, 0.0])
@@ -307,25 +297,27 @@ for seen in (2, 4, 6):
     print(f"sum of exp(score - largest) {totals[seen]:.4f}")
 
 # %% [markdown]
-# **Predict.** The first sum belongs to the largest score 3, and then 5 comes. By what number must the first sum be
-# multiplied before the exponentials of the two new scores are added?
+# The first sum belongs to a largest score of 3. Then 5 comes, and the old sum refers to the wrong number.
+#
+# **Predict.** By what must it be multiplied before the two new terms are added?
 
 # %%
-new_terms = (row[2:4] - row[:4].max()).exp().sum()
+new_terms = (row[2:4] - 5).exp().sum()
 guess = ...  # a number with two decimals
 predict(guess, lambda: (totals[4] - new_terms) / totals[2], within=0.005)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# exp(score - 5) is exp(score - 3) times exp(3 - 5), for every score in the sum, so the whole sum is multiplied by
-# `exp(3 - 5)`. The third block brings no larger score, and its factor is exp(0), which is 1.
+# By `exp(3 - 5)`, because exp(score - 5) is exp(score - 3) times exp(3 - 5), for every score in the sum. The third
+# block brings no larger score, and its factor is 1.
 #
 # </details>
 #
-# The context is a sum over the keys as well, so it is corrected by the same factor. **Write it yourself:** one step,
-# for some queries of one head and one block of keys and values. Don't divide by the total, because that is done once,
-# at the end.
+# The context is a sum over the keys as well, so the same factor corrects it.
+#
+# **Write it yourself:** one step, for some queries of one head and one block of keys. Don't divide by the total: that
+# is done once, at the end.
 
 # %%
 def online_step(largest, total, context, scores, values):
@@ -355,89 +347,16 @@ online_step = filled("online_step", online_step)
 #
 # </details>
 #
-# Around it goes a loop over the blocks of keys, which divides at the end. The largest score begins at minus infinity,
-# so that the factor of the first block is exp(-inf), which is 0. The second result, one number per query, is the
-# logarithm of the sum of all exponentials, **log-sum-exp** or lse, which you will soon need.
-
-# %%
-def in_blocks(queries, keys, values, size, causal=False):
-    # 3 x (token, head_dim) -> (query, head_dim), (query)
-    context, total = torch.zeros_like(queries), queries.new_zeros(len(queries))
-    largest = torch.full_like(total, -torch.inf)  # (query)
-    for first in range(0, len(keys), size):
-        block = slice(first, first + size)
-        # (q, d) @ (d, k) -> (q, k)
-        scores = (queries * queries.shape[1] ** -0.5) @ keys[block].T
-        # if causal, the keys end at the diagonal: only their last block needs a mask
-        if causal and first + size >= len(keys):
-            keep = causal_keep(*scores.shape, device=scores.device)
-            scores = scores.masked_fill(~keep, -torch.inf)
-        largest, total, context = online_step(
-            largest, total, context, scores, values[block]
-        )
-    return context / total[:, None], largest + total.log()
-
-
-queries, keys, values = draw(3, 512, 64).unbind()
-context, lse = in_blocks(queries, keys, values, 64)
-scores = (queries * 64**-0.5) @ keys.T
-torch.testing.assert_close(context, scores.softmax(dim=-1) @ values)
-torch.testing.assert_close(lse, scores.logsumexp(dim=-1))
-print("equal to the softmax of whole rows")
-
-# %% [markdown]
-# ## Tiles
+# ## Tiles, by your own hand
 #
-# The queries can be cut into blocks, too. A block of the scores, some queries by some keys, is a **tile**, and the
-# method is **tiling**. With a causal mask it also saves work, because many tiles hold nothing but hidden scores:
+# The queries can be cut into blocks, too. Some queries by some keys are a **tile** of the scores, and under a causal
+# mask many tiles are not needed:
 
 # %%
 draw_tiles(causal_keep(512), 64, title="512 tokens in tiles of 64 by 64")
 
 # %% [markdown]
-# For each block of queries the keys end at the diagonal, and what is to its right is never computed. Only the last
-# tile, the one on the diagonal, needs a mask:
-
-# %%
-def in_tiles(queries, keys, values, size):
-    # causal, 3 x (token, head_dim) -> (token, head_dim)
-    rows = []
-    for end in range(size, len(queries) + size, size):
-        tile = queries[end - size : end]
-        rows.append(in_blocks(tile, keys[:end], values[:end], size, causal=True)[0])
-    return torch.cat(rows)
-
-
-def in_whole_rows(*qkv):
-    return attend(*(each[None, None] for each in qkv), causal=True)[0][0, 0]
-
-
-whole = record(in_whole_rows, queries, keys, values)
-tiles = record(in_tiles, queries, keys, values, 64)
-torch.testing.assert_close(tiles.output, whole.output)
-
-# %% [markdown]
-# The result is the same. The recordings know how large each computed tensor was, and how many matrix products ran:
-
-# %%
-for name, recording in (("whole rows", whole), ("in tiles", tiles)):
-    made = [step.tensor for step in recording if step.effect == "compute"]
-    numbers, shape = max((one.numel(), tuple(one.shape)) for one in made)
-    tables = sum(step.op == "matmul" for step in recording)
-    print(f"{name:10}  largest tensor {shape}, {numbers:7,} numbers", end="; ")
-    print(f"{tables:2} matrix products")
-
-# %% [markdown]
-# The table of 512 by 512 scores is gone. Apart from the result, the largest tensor that a step computes is now a single
-# tile of 64 by 64, and it stays as small for a text of any length. These loops are those of **FlashAttention-2** ([Dao,
-# FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning,
-# 2023](https://arxiv.org/abs/2307.08691)): a tile is so small that it stays in SRAM, and both loops are one **fused
-# kernel**, a single program for the processor. In training it keeps the lse, from which the backward pass computes each
-# tile of attention weights again, because that is faster than reading them. The first FlashAttention ([Dao et al.,
-# 2022](https://arxiv.org/abs/2205.14135)) had the idea; its outer loop goes over the *keys*, so it divides and rewrites
-# the context at every step, and in place of the lse it keeps the largest score and the sum.
-#
-# **Write it yourself:** how many tiles does a causal mask save?
+# **Write it yourself:** how many tiles are skipped?
 
 # %%
 def tiles_skipped(num_tokens, size):  # two ints -> int
@@ -457,28 +376,298 @@ tiles_skipped = filled("tiles_skipped", tiles_skipped)
 #
 # </details>
 #
-# Each tile takes two matrix products, for its scores and its context, so the recording has counted the tiles:
+# **Write it yourself, from an empty class:** the attention of lesson 05, in tiles of `size` by `size`. Queries outside,
+# keys inside. Each block of queries begins with minus infinity and zeros, goes through the blocks of keys up to the
+# diagonal, and divides at the end. The inside of the loop is your `online_step` with batch and head in front, so new
+# axes are made by `[..., None]`. Only the tile on the diagonal needs a mask. (`split` allows a smaller last block.)
 
 # %%
-computed = sum(step.op == "matmul" for step in tiles) // 2
-every, skipped = (512 // 64) ** 2, tiles_skipped(512, 64)
-print(f"{every} tiles, {computed} computed, {skipped} skipped by the formula")
+class MyTiledAttention(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, size=16):
+        super().__init__()
+        raise NotImplementedError  # q_proj, k_proj, v_proj and out_proj
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError
+
+
+MyTiledAttention = filled("MyTiledAttention", MyTiledAttention)
 
 # %% [markdown]
-# In a longer text a smaller share of the tiles is on the diagonal, so that nearly half of all tiles are skipped, and
-# a causal mask can make a tiled kernel up to twice as fast.
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyTiledAttention(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads, size=16):
+#         super().__init__()
+#         self.num_heads, self.size = num_heads, size
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.v_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#
+#     def blocks(self, x):  # (b, t, h * d) -> blocks of tokens, each (b, h, size, d)
+#         by_head = x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+#         return by_head.split(self.size, dim=2)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         queries = self.blocks(self.q_proj(x))
+#         keys, values = self.blocks(self.k_proj(x)), self.blocks(self.v_proj(x))
+#         contexts = []
+#         for row, block in enumerate(queries):
+#             block = block * block.shape[-1] ** -0.5
+#             context, total = torch.zeros_like(block), torch.zeros_like(block[..., 0])
+#             largest = torch.full_like(total, -torch.inf)  # (b, h, q)
+#             for column in range(row + 1):  # later tiles are hidden as a whole
+#                 # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+#                 scores = block @ keys[column].transpose(2, 3)
+#                 if column == row:  # on the diagonal
+#                     hidden = torch.ones_like(scores[0, 0]).triu(1).bool()
+#                     scores = scores.masked_fill(hidden, -torch.inf)
+#                 new_largest = torch.maximum(largest, scores.amax(dim=-1))
+#                 shrink = (largest - new_largest).exp()
+#                 weights = (scores - new_largest[..., None]).exp()
+#                 total = total * shrink + weights.sum(dim=-1)
+#                 context = context * shrink[..., None] + weights @ values[column]
+#                 largest = new_largest
+#             contexts.append(context / total[..., None])
+#         merged = torch.cat(contexts, dim=2).transpose(1, 2).flatten(2)  # (b, t, h * d)
+#         return self.out_proj(merged)
+# ```
+#
+# </details>
+#
+# The proof: the library's output on 29 tokens in tiles of 5, and no table of 29 by 29 anywhere on the way.
+
+# %%
+torch.manual_seed(6)
+reference = MultiHeadAttention(11, 21, num_heads=3).to(device)
+samples = torch.randn(2, 29, 11, generator=torch.Generator().manual_seed(1)).to(device)
+
+
+def proof(module_class):
+    module = module_class(11, 21, 3, size=5).to(device)
+    module.load_state_dict(reference.state_dict())
+    run = record(module, samples)
+    torch.testing.assert_close(run.output, reference(samples))
+    assert not [step for step in run.steps if step.shape[-2:] == (29, 29)], "a table"
+    return run
+
+
+run = proof(MyTiledAttention)
+products = sum(step.op == "matmul" for step in run.steps)
+print(f"equal; of 36 tiles {products // 2} computed", end=", ")
+print(f"{tiles_skipped(29, 5)} skipped by your count")
+
+# %% [markdown]
+# **Now cheat.** Write a class with a mistake that this proof doesn't see.
+
+# %%
+Sneaky = ...  # a class like MyTiledAttention, with your mistake, in place of the dots
+sneak("MyTiledAttention", Sneaky, proof)
+
+# %% [markdown]
+# <details><summary>A way in</summary>
+#
+# The proof's scores are small. A class with zeros in place of the largest scores passes; at scores of a hundred its
+# exponentials are infinite.
+#
+# </details>
+#
+# Into the storyteller, with the weight matrices that were trained:
+
+# %%
+tiled = with_attention(explicit, partial(MyTiledAttention, size=64))
+print("its own story, through your tiles:", tiled.write(beginning) == story)
+
+# %% [markdown]
+# It is plain Python, with two loops. How fast does it read?
+
+# %% tags=["timing", "nbval-ignore-output"]
+models = {"lesson 05": lesson_05, "fused": fused}
+for size in (8, 64, 192):
+    sized = partial(MyTiledAttention, size=size)
+    models[f"tiles of {size}"] = with_attention(explicit, sized)
+for name, speed in reading(models).items():
+    print(f"{name:12} {speed:7,.0f} tokens per second")
+
+# %% [markdown]
+# Where this page was made, tiles of 64 kept up with the class of lesson 05 or beat it, in spite of the loops. Tiles of
+# 8 drown in calls, and a single tile of 192 is the whole table again. What makes up for the loops? For a part, 3 of the
+# 9 tiles are skipped. And large results need *new memory*, which the operating system has to provide first. Here is the
+# product of queries and keys, into new memory and into memory that is there:
+
+# %% tags=["timing", "nbval-ignore-output"]
+queries, keys = torch.randn(2, 64, 4, 192, 16, device=device).unbind()
+there = torch.zeros(64, 4, 192, 192, device=device)
+ways = [
+    Case("into new memory", lambda: queries @ keys.mT),
+    Case("into memory there", lambda: torch.matmul(queries, keys.mT, out=there)),
+]
+print(", ".join(f"{row.name} {row.median_ms:.0f} ms" for row in compare_times(ways, 5)))
+print(f"skipped: {tiles_skipped(192, 64)} of {(192 // 64) ** 2} tiles")
+
+# %% [markdown]
+# ## FlashAttention, the first and the second
+#
+# When both loops are one **fused kernel**, a single program whose tiles stay in SRAM, that is **FlashAttention-2**
+# (Dao, [FlashAttention-2: Faster Attention with Better Parallelism and Work
+# Partitioning](https://arxiv.org/abs/2307.08691), 2023). The first **FlashAttention**, of the paper above, has other
+# loops:
+#
+# | | FlashAttention | FlashAttention-2, and yours |
+# |---|---|---|
+# | outer loop | blocks of keys | blocks of queries |
+# | inner loop | blocks of queries | blocks of keys |
+# | the context | divided and written to HBM in each step | divided once, at the end |
+# | kept for training | largest scores and totals | their **lse** |
+#
+# The lse is `largest + total.log()`, the logarithm of the sum of all exponentials. From it the backward pass computes
+# each tile of attention weights again, instead of reading a table. (Yours keeps none.)
+#
+# ## Three classes, one mistake each?
+#
+# Somebody changed one line, in three ways: each tile subtracts *its own* largest score, not the largest so far; or the
+# *context* isn't multiplied by the factor; or the *total* isn't. Tiles are 32 by 32.
+#
+# **Predict.** One of the three tells the right story all the same, word for word. Is it `"largest"`, `"context"` or
+# `"total"`?
+
+# %%
+solution = ALL["MyTiledAttention"].solution
+edits = {
+    "largest": "torch.maximum(largest, scores.amax(dim=-1)) => scores.amax(dim=-1)",
+    "context": "context * shrink[..., None] => context",
+    "total": "total * shrink => total",
+}
+models = {"right": partial(solution, size=32)}
+for name, edit in edits.items():
+    changed = built(edited(inspect.getsource(solution), edit), solution)
+    models[name] = partial(changed, size=32)
+models = {name: with_attention(explicit, one) for name, one in models.items()}
+told = {name: model.write(beginning) for name, model in models.items()}
+guess = ...  # one of the three, in quotes
+predict(guess, lambda: next(name for name in edits if told[name] == story))
+
+# %% [markdown]
+# **Predict.** How many words of "context" are those of the right story, before the first that isn't?
+
+# %%
+def words_right(name):
+    pairs = zip(words(story), words(told[name]), strict=False)
+    return next((at for at, (mine, its) in enumerate(pairs) if mine != its), None)
+
+
+guess = ...  # a number; a full stop and a quotation mark count as words
+predict(guess, lambda: words_right("context"))
+
+# %%
+for name in ("context", "total"):
+    print(f"{name}:\n{fill(shorten(told[name], 300), 80)}\n")
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# 32. Up to there all keys lie in one tile, and nothing has to be corrected. A test with shorter texts sees nothing.
+#
+# </details>
+#
+# Then measure: how sure are the models of names and things in stories that they weren't trained on? And do the outputs
+# stay finite when the inputs are a thousand times as large?
+
+# %%
+inputs = 1000 * explicit.attention_inputs(story)[0]  # (1, 75, 64)
+for name, model in models.items():
+    sure = facts_kept(model, count=50)
+    huge = model.attentions[0](inputs).isfinite().all().item()
+    kept = f"sure of names {sure['name']:.2f}, of things {sure['thing']:.2f}"
+    print(f"{name:8} {kept}, finite at huge scores: {huge}")
+
+# %% [markdown]
+# "largest" loses nothing. Softmax doesn't care which number is subtracted, if all sums refer to the same one and the
+# factor corrects them, up or down. The largest *so far* has one purpose: no exponential and no factor can exceed 1.
+# Without it, texts look right until a factor is infinite. So a test of such a kernel needs more keys than a tile, *and*
+# scores that are far apart.
 #
 # Now do exercises 4 and 5 of the [sheet](exercises/11_exercises.ipynb).
 #
+# ## Which kernel ran
+#
+# PyTorch's scaled_dot_product_attention chooses a kernel by device, dtype and options. If no fused one fits, it
+# computes the whole table, without a word. Five calls:
+
+# %%
+q, k, v = torch.randn(3, 2, 8, 5, 16, device=device).unbind()
+calls = {
+    "causal": ((q, k, v), {"is_causal": True}),
+    "dropout": ((q, k, v), {"is_causal": True, "dropout_p": 0.1}),
+    "a mask": ((q, k, v), {"attn_mask": causal_keep(5, device=device)}),
+    "4 kv heads": ((q, k[:, :4], v[:, :4]), {"is_causal": True, "enable_gqa": True}),
+    "no batch axis": ((q[0], k[0], v[0]), {"is_causal": True}),
+}
+
+# %% [markdown]
+# **Predict.** How many of the five run a fused kernel? The profiler knows: it lists what ran.
+
+# %%
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is talkative
+
+
+def kernel_of(tensors, options):
+    with profile(activities=[ProfilerActivity.CPU]) as ran:
+        F.scaled_dot_product_attention(*tensors, **options)
+    names = [event.key for event in ran.key_averages()]
+    return next(name for name in names if name.startswith("aten::_scaled_dot_product"))
+
+
+kernels = {name: kernel_of(*call) for name, call in calls.items()}
+guess = ...  # a number from 0 to 5
+predict(guess, lambda: sum("math" not in name for name in kernels.values()))
+
+# %% tags=["versions", "nbval-ignore-output"]
+for name, kernel in kernels.items():
+    print(f"{name:14} {kernel}")
+
+# %% [markdown]
+# The one whose name ends in `math` is the explicit form. On this CPU dropout is enough to get it, or a missing axis.
+# To insist on a kernel, there is sdpa_kernel in torch.nn.attention, which raises an error rather than fall back.
+# (`enable_gqa` says that consecutive query heads share a kv head, as in lesson 06.)
+#
+# ## Two bytes per number
+#
+# Kernels add in different orders, so their results differ by rounding. `bfloat16`, the usual type of large models,
+# keeps a third of float32's significant bits. Can you still test a kernel?
+
+# %%
+def errors(seed):  # from what float64 computes of the same inputs
+    draw = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(3, 2, 4, 192, 16, generator=draw).mul(2).bfloat16()
+    right, _ = attend(*inputs.double(), causal=True)
+    results = (
+        attend(*inputs, causal=True)[0],
+        attend_fused(*inputs, causal=True),
+        attend(*inputs.float(), causal=True)[0].bfloat16(),  # rounded once, at the end
+    )
+    return [(one - right).abs().max().item() for one in results]
+
+
+for seed in range(3):
+    print("explicit {:.3f}, fused {:.3f}, rounded once {:.3f}".format(*errors(seed)))
+
+# %% [markdown]
+# The fused form is nearly as near as float32 with one rounding at the end, while the explicit form rounds every table
+# on its way. Compare the two with each other, and you blame the better one. So compare both with a *third*, in higher
+# precision: the tests of the flash-attn library ask that the kernel's largest error be at most twice that of the plain
+# form in the same type.
+#
 # ## Merge partial results
 #
-# In decode each head has one query, so it has one block of queries. With few texts and few heads most of a GPU would
-# have nothing to do. The remedy is to divide the *keys* among several workers. Each attends to its own part and returns
-# its finished context and its lse. The lse tells how much of the whole softmax belongs to this part, because exp(lse)
-# is its sum of exponentials.
+# In decode each head has one query, a single row of tiles, and most of a GPU would have nothing to do. So divide the
+# *keys* among workers. Each returns its context and its lse, whose exponential says how much of the whole softmax is
+# its own.
 #
-# **Predict.** Two workers hold two keys each, and the first returns an lse that is larger by the logarithm of 3. What
-# fraction of the merged context comes from the first? The cell takes the softmax over all four scores.
+# **Predict.** Two workers hold two keys each. The lse of the first is larger by the logarithm of 3. What fraction of
+# the merged context comes from the first?
 
 # %%
 first, second = torch.tensor([1.5, 0.5]), torch.tensor([-0.5, 2.0])
@@ -495,7 +684,7 @@ predict(guess, lambda: scores.softmax(dim=0)[:2].sum(), within=0.01)
 #
 # </details>
 #
-# **Write it yourself:** merge two partial results into one, and return its lse, too, so that it can be merged again.
+# **Write it yourself:** merge two partial results, and return the lse of both, so that they can be merged again.
 # (`torch.logaddexp` takes two logarithms and returns the logarithm of the sum.)
 
 # %%
@@ -519,148 +708,121 @@ merge_partial = filled("merge_partial", merge_partial)
 #
 # </details>
 #
-# Here four workers have a quarter of the keys each, and one query goes to all of them:
+# Our story as the cache, cut in half. The storyteller is asked for the fox's name, and the query is that of head 2 of
+# block 1, which carries names ([lesson 10](10_what_heads_learn.ipynb)):
 
 # %%
-query = draw(1, 64)
-blocks = [slice(at, at + 128) for at in (0, 128, 256, 384)]
-parts = [in_blocks(query, keys[block], values[block], 64) for block in blocks]
-merged, merged_lse = parts[0]
-for out, part_lse in parts[1:]:
-    merged, merged_lse = merge_partial(merged, merged_lse, out, part_lse)
-at_once, _ = attend(query[None, None], keys[None, None], values[None, None])
-torch.testing.assert_close(merged, at_once[0, 0])
-lses = [round(part_lse.item(), 2) for _, part_lse in parts]
-print("merged:", tuple(merged.shape), " lse of the parts:", lses)
+asked = story[: story.index("It was")] + "It was"
+x, layer = explicit.attention_inputs(asked)[1][0], explicit.attentions[1]
+q, k, v = (one(x)[:, 32:48] for one in (layer.q_proj, layer.k_proj, layer.v_proj))
+scores = (q[-1:] * 16**-0.5) @ k.T  # one query, 64 keys
+
+
+def worker(part):  # of the keys
+    return scores[:, part].softmax(dim=-1) @ v[part], scores[:, part].logsumexp(dim=-1)
+
+
+halves = worker(slice(0, 32)), worker(slice(32, 64))
+merged, lse = merge_partial(*halves[0], *halves[1])
+torch.testing.assert_close(merged, scores.softmax(dim=-1) @ v)
+shares = [(half_lse - lse).exp().item() for _, half_lse in halves]
+print("equal; from the first half {:.2f}, from the second {:.2f}".format(*shares))
 
 # %% [markdown]
-# The result equals attention over all keys, although no worker saw all of them. On one GPU this is **flash decoding**
-# ([Dao et al., Flash-Decoding for long-context inference,
-# 2023](https://crfm.stanford.edu/2023/10/12/flashdecoding.html)). If the workers are devices that each keep a part of
-# one long text, the method is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
+# Nearly everything comes from the half with the name. On one GPU this is **flash decoding** (Dao et al.,
+# [Flash-Decoding for long-context inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023); over
+# devices that hold parts of one long text it is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
 #
-# ## The kernel that PyTorch has
+# ## What nobody measured here
 #
-# PyTorch's function scaled_dot_product_attention has several kernels and chooses one by device, dtype and options; the
-# course's modules call it with `kernel="fused"`. Don't take it for granted that a fused one runs. The step that made a
-# result is named in its `grad_fn`. On the CPU, dropout is enough to make the function fall back to the explicit form,
-# whose last step is an ordinary product. It is named `UnsafeView`, because PyTorch ends a product of tensors of four
-# axes with a view. (The context manager sdpa_kernel of torch.nn.attention lets you insist on one.)
-
-# %% tags=["versions", "nbval-ignore-output"]
-heads_in = draw(1, 4, 128, 64).requires_grad_()
-for dropout in (0.0, 0.1):  # as in GPT-2's configuration
-    q_k_v = heads_in, heads_in, heads_in
-    made = F.scaled_dot_product_attention(*q_k_v, is_causal=True, dropout_p=dropout)
-    print(f"dropout {dropout}: {made.grad_fn.name()}")
-
-# %% [markdown]
-# Before you compare times, compare numbers, forward and backward. The cell prints nothing if they are equal:
-
-# %%
-explicit = MultiHeadAttention(m, m, num_heads).to(device)
-fused = MultiHeadAttention(m, m, num_heads, kernel="fused").to(device)
-fused.load_state_dict(explicit.state_dict())
-x = draw(2, 128, m).requires_grad_()
-sums = [module(x).square().sum() for module in (explicit, fused)]
-gradients = [torch.autograd.grad(one, x)[0] for one in sums]
-torch.testing.assert_close(fused(x), explicit(x))
-torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
-
-# %% [markdown]
-# Here are the stored times of the whole layer for one text, forward, with the most memory that each form holds at a
-# time:
-
-# %%
-times, memory = {}, {}
-for name in ("explicit", "fused"):
-    asked = "growth-tokens", name, "num_tokens"
-    times[name] = measured.curve(*asked)
-    memory[name] = measured.curve(*asked, value="peak_bytes")
-print("tokens   explicit      fused   ratio       peak memory")
-for t in times["fused"]:
-    slow, fast = times["explicit"][t], times["fused"][t]
-    large, small = memory["explicit"][t] / 1e6, memory["fused"][t] / 1e6
-    seconds = f"{slow:7.0f} ms {fast:7.0f} ms {slow / fast:7.1f}"
-    print(f"{t:6} {seconds} {large:9,.0f} MB and {small:2.0f} MB")
-
-# %% [markdown]
-# For a short text there is little to gain, because most of the work is projections, which both forms do alike. At 4,096
-# tokens the fused form needs a fortieth of the memory, because no tensor of (1, head, query, key) is ever whole. It is
-# also four times as fast: such tensors are neither written nor read, and tiles are skipped, which saves time but no
-# memory. (When a cache holds earlier keys, is_causal=True hides the wrong ones, as lesson 08 showed.)
+# There is no GPU time in this lesson, because no GPU was at hand. Balances and roofline are computed from data sheets,
+# and all times are a CPU's. The counts and the algorithm carry over, the times don't: measure yours.
 #
-# ## The copy in a broadcast
+# <details><summary>The same loops as a GPU kernel, in Triton. Never run on a GPU</summary>
 #
-# In lesson 06 you saw that multi-query attention by broadcasting copies the shared keys once per head, and that folding
-# the heads into the query axis avoids the copy. Here are the stored times of a step of decode, for growing caches.
-# "attend_fused" folds and then calls PyTorch's fused kernel.
-
-# %%
-steps = {}
-for name in ("broadcast", "folded", "attend_fused"):
-    steps[name] = measured.curve("mqa-decode", name, "key_len", dtype="float32")
-title, xlabel = "A step of multi-query decode: 8 texts, 32 heads", "keys in the cache"
-line_plot(steps, title=title, xlabel=xlabel, ylabel="ms", note=measured.place)
-
-# %% [markdown]
-# How large should the gap between "broadcast" and "folded" be? The broadcast reads the keys and values once, writes
-# them 32 times and reads them 32 times, which is 65 times the bytes of folding. If bytes decided both times, the gap
-# would be 65. But on this CPU the folded step is compute-bound: it takes several times as long as its bytes alone, and
-# the gap should be smaller by this factor:
-
-# %%
-longer = arithmetic_intensity(1, 4096, 32, 1, 64, 4) / cpu_balance
-print(f"by the count: {1 + 32 + 32} / {longer:.1f} = {65 / longer:.0f}")
-for key_len, slow in steps["broadcast"].items():
-    folded, with_kernel = steps["folded"][key_len], steps["attend_fused"][key_len]
-    print(f"{key_len:6,} keys: broadcast / folded = {slow / folded:4.1f}", end=", ")
-    print(f"broadcast / attend_fused = {slow / with_kernel:.0f}")
-
-# %% [markdown]
-# With 1,024 keys the *quotient* is nearly met: the count says 15, and 16.2 was measured, though both steps took about
-# four times as long as their counts allow. With more keys 54 to 64 were measured, and the fused kernel is faster still.
-# A count gives only a lower bound of a time, and with more keys broadcasting stays further above its bound. A large
-# part of this is new memory, because each copy goes into memory that the operating system has to provide first. This
-# cell makes the same copy on your machine, into new memory and into memory that is already there:
-
-# %% tags=["timing", "nbval-ignore-output"]
-rows = compare_times(copies_of_keys(str(device)), rounds=5)
-copy_times = {row.name: row.median_ms for row in rows}
-title, note = "Copy the keys for 32 heads", "Measured when this cell ran"
-bar_chart(copy_times, title=title, unit="ms", note=note)
-
-# %% [markdown]
-# On a CPU the first bar is several times as long, although both copies move the same bytes. (On a GPU they should be
-# alike, because PyTorch reuses memory there.)
+# Triton compiles such Python for GPUs. Each program computes one block of queries, so the outer loop runs in parallel.
+# This kernel was run in Triton's interpreter, on a CPU, with float32 and four sizes: context and lse were right up to
+# 5e-6. On a GPU nobody has run it, let alone timed it.
+#
+# ```python
+# import triton
+# import triton.language as tl
+#
+#
+# @triton.jit
+# def flash_forward(
+#     Q, K, V, OUT, LSE, num_tokens, scale, D: tl.constexpr, SIZE: tl.constexpr
+# ):  # Q, K, V and OUT: (head, token, D), contiguous; LSE: (head, token)
+#     block, head = tl.program_id(0), tl.program_id(1)
+#     rows, columns = block * SIZE + tl.arange(0, SIZE), tl.arange(0, D)
+#     at = (head * num_tokens + rows[:, None]) * D + columns
+#     queries = tl.load(Q + at, mask=rows[:, None] < num_tokens, other=0.0)
+#     largest = tl.full([SIZE], float("-inf"), tl.float32)
+#     total = tl.zeros([SIZE], tl.float32)
+#     context = tl.zeros([SIZE, D], tl.float32)
+#     for first in range(0, (block + 1) * SIZE, SIZE):  # up to the diagonal
+#         here = first + tl.arange(0, SIZE)
+#         tile = (head * num_tokens + here[:, None]) * D + columns
+#         keys = tl.load(K + tile, mask=here[:, None] < num_tokens, other=0.0)
+#         values = tl.load(V + tile, mask=here[:, None] < num_tokens, other=0.0)
+#         scores = tl.dot(queries, tl.trans(keys)) * scale
+#         seen = rows[:, None] >= here[None, :]
+#         scores = tl.where(seen, scores, float("-inf"))
+#         new_largest = tl.maximum(largest, tl.max(scores, 1))
+#         shrink = tl.exp(largest - new_largest)
+#         weights = tl.exp(scores - new_largest[:, None])
+#         total = total * shrink + tl.sum(weights, 1)
+#         mixed = tl.dot(weights.to(values.dtype), values)
+#         context = context * shrink[:, None] + mixed
+#         largest = new_largest
+#     is_real = rows < num_tokens
+#     tl.store(OUT + at, context / total[:, None], mask=is_real[:, None])
+#     tl.store(LSE + head * num_tokens + rows, largest + tl.log(total), mask=is_real)
+#
+#
+# # flash_forward[(triton.cdiv(num_tokens, SIZE), num_heads)](q, k, v, out, lse, ...)
+# ```
+#
+# </details>
 #
 # ## Your turn
 #
 # 1. How many query heads must share one kv head until decode with two-byte numbers is compute-bound on an H100? Try
-#    `arithmetic_intensity` with one kv head, `4096` keys and more and more heads.
-# 2. A colleague writes `queries @ keys.expand(-1, 32, -1, -1).mT` for queries of shape `(2, 32, 1, 64)` and keys of
-#    shape `(2, 1, 1024, 64)`, "because `expand` copies nothing". Put it into a function, and show the colleague
-#    `record(...).expand()`.
-# 3. Numbers of two bytes need half the traffic of `float32`, but they are less exact. Add 1 a thousand times, one by
-#    one, to `torch.tensor(0.0, dtype=torch.bfloat16)`. What is the sum?
+#    `arithmetic_intensity` with one kv head, `4096` keys and more and more heads of width `64`.
+# 2. A server decodes for 8 users at once, each with a cache of their own. Does the intensity of *attention* rise? And
+#    that of a weight matrix?
+# 3. Add 1 a thousand times, one by one, to `torch.tensor(0.0, dtype=torch.bfloat16)`. What is the sum?
+# 4. Let both storytellers tell ten stories in bfloat16. How many pairs are the same, word for word?
 #
 # <details><summary>Answers</summary>
 #
-# 1. It takes `319` heads. For a long cache the intensity comes close to the number of heads that share, and it must
-#    exceed the balance. It stays a little below that number, because queries and context are moved as well. A model
-#    with fewer heads gets there with several new tokens per step, as in speculative decoding.
-# 2. `expand` itself is a view, but the product contains a `clone` that writes the keys `32` times.
-# 3. The sum stops at `256`. The next number that `bfloat16` has is `258`, so `256 + 1` is rounded to `256` again. That
-#    is why good kernels multiply numbers of two bytes and add up in `float32`.
+# 1. It takes `319` heads. For a long cache the intensity comes close to the number of heads that share, but stays a
+#    little below it, because queries and context move as well.
+# 2. Attention's doesn't: eight times the operations, eight times the caches. A weight matrix is read once for all
+#    users, so its intensity grows with their number. That is why servers put many users into one batch, and why caches
+#    must be small all the same.
+# 3. It stops at `256`. The next number that `bfloat16` has is `258`, so `256 + 1` is rounded to `256` again: a reason
+#    to add up in float32.
+# 4. In float32 all ten are. In bfloat16 about a third of them differed when we tried it, without a mistake in either: a
+#    different pig walks by. So the same text is no test of a kernel, and another text no proof of a mistake.
+#
+#    ```python
+#    def tell(kernel):
+#        model = storyteller(kernel).to(torch.bfloat16)
+#        names = ("Anna", "Ben", "Clara", "Emma", "Finn", "Jack", "Leo", "Lucy", "Max", "Mila")
+#        return [model.write(f"Once there was a fox named {name}.") for name in names]
+#
+#    pairs = zip(tell("explicit"), tell("fused"), strict=True)
+#    print(sum(one == other for one, other in pairs))
+#    ```
 #
 # </details>
 #
 # ## What you have now
 #
-# You can count operations and bytes before you measure, and compare their quotient with the balance of a machine. You
-# have written online softmax and the merge of partial results, which are the core of FlashAttention-2 and of flash
-# decoding, and you can say when decode waits for memory and when it doesn't.
+# You have attention that never makes its table, and a storyteller that can't tell the difference. You can say which of
+# three limits holds a computation back, which kernel ran, and what a fair test of one looks like.
 #
 # **Practise:** [five exercises](exercises/11_exercises.ipynb), about 35 minutes.
 #
-# **Next:** [12 Find what no error reports](12_debugging_attention.ipynb)
+# **Next:** [12 Find what no error reports](12_debugging_attention.ipynb).

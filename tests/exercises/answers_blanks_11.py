@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import nn
 
 
 def intensity_step_by_step(query_len, key_len, num_heads, num_kv_heads, head_dim, bytes_per_number):
@@ -112,6 +113,58 @@ def merge_by_loop(out_a, lse_a, out_b, lse_b):
     return torch.stack(rows), torch.stack(lses)
 
 
+class TiledByIndex(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, size=5):
+        super().__init__()
+        self.num_heads, self.size = num_heads, size
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def heads(self, x):
+        return x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2)
+
+    def step(self, state, scores, values):
+        m, t, c = state
+        new = torch.maximum(m, scores.amax(-1, keepdim=True))
+        shrink, weights = (m - new).exp(), (scores - new).exp()
+        return new, t * shrink + weights.sum(-1, keepdim=True), c * shrink + weights @ values
+
+    def forward(self, x):
+        q, k, v = (self.heads(proj(x)) for proj in (self.q_proj, self.k_proj, self.v_proj))
+        out = torch.zeros_like(q)
+        for first in range(0, x.shape[1], self.size):
+            rows = slice(first, first + self.size)
+            block = q[:, :, rows] / q.shape[-1] ** 0.5
+            state = block.new_full((*block.shape[:3], 1), -torch.inf), block.new_zeros(1), block.new_zeros(1)
+            for start in range(0, first + 1, self.size):
+                tile = slice(start, start + self.size)
+                scores = block @ k[:, :, tile].mT
+                if start == first:
+                    keep = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+                    scores = scores.masked_fill(~keep, -torch.inf)
+                state = self.step(state, scores, v[:, :, tile])
+            out[:, :, rows] = state[2] / state[1]
+        return self.out_proj(out.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1))
+
+
+class TiledByMerging(TiledByIndex):
+    def step(self, state, scores, values):
+        m, t, c = state
+        lse = scores.logsumexp(-1, keepdim=True)
+        old = torch.where(m.isinf(), m, m + torch.log(t.clamp(min=1e-30)))
+        new = torch.logaddexp(old, lse)
+        mixed = (old - new).exp() * c + (lse - new).exp() * (scores.softmax(-1) @ values)
+        return new, torch.ones_like(new), mixed
+
+
+class MeanOfTiles(TiledByIndex):
+    def step(self, state, scores, values):
+        m, t, c = state
+        return m, t + 1, c + scores.softmax(-1) @ values
+
+
 RIGHT = {
     "arithmetic_intensity": [
         intensity,
@@ -126,6 +179,7 @@ RIGHT = {
         lambda n, size: math.comb(math.ceil(n / size), 2),
         lambda n, size: sum(range(-(-n // size))),
     ],
+    "MyTiledAttention": [TiledByIndex, TiledByMerging],
     "merge_partial": [merge_by_maximum, merge_by_softmax, merge_by_sigmoid, merge_by_loop],
 }
 
@@ -141,6 +195,7 @@ WRONG = {
     "tiles_skipped": [
         (lambda n, size: (n / size) * (n / size - 1) / 2, "it should be"),
     ],
+    "MyTiledAttention": [(MeanOfTiles, "it should be")],
     "merge_partial": [
         (lambda a, la, b, lb: (la.exp() * a + lb.exp() * b, la + lb), "stopped", "RuntimeError"),
     ],
