@@ -31,8 +31,9 @@ PARTS = {
 }
 # The other names of exercises judge answers, here and in the grader.
 FOR_LEARNERS = {
-    "mutations": ("inject", "Injected", "MADE"),
+    "mutations": ("inject", "Injected", "MADE", "built", "edited"),
     "exercises": (
+        "ALL",
         "check",
         "filled",
         "from_earlier",
