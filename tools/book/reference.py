@@ -40,6 +40,7 @@ FOR_LEARNERS = {
         "progress",
         "review",
         "sneak",
+        "solution_with",
         "mistake_of_the_day",
         "Verdict",
     ),
