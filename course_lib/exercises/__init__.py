@@ -1,13 +1,14 @@
 """Exercises that explain mistakes: `check("split_heads", split_heads)` judges an answer, `progress()` sums up.
 
-Learners use `check`, `filled`, `from_earlier`, `hint`, `predict`, `progress` and `sneak`; the grader and the
-course's own tools use the rest.
+Learners use `check`, `filled`, `from_earlier`, `hint`, `predict`, `progress`, `sneak` and `solution_with`; the grader
+and the course's own tools use the rest.
 """
 
 from .answer import Answer, Asked, Backward, BuiltModule, Called, Ran
 from .answering.from_source import FromSource
 from .catalogue import ALL, BLANKS, EXERCISES, SETS
 from .checking import check, filled
+from .edited_solution import solution_with
 from .exercise import Exercise
 from .exercise_set import ExerciseSet
 from .function_exercise import FunctionExercise
@@ -80,5 +81,6 @@ __all__ = [
     "progress_path",
     "review",
     "sneak",
+    "solution_with",
     "stopped",
 ]

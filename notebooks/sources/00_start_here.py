@@ -149,8 +149,8 @@ show("table", table, "token width", vocabulary, digits=1)
 #
 # **Write it yourself.** Turn a sentence into its embeddings, one row per token. Put your lines in place of
 # `raise NotImplementedError`; such a function that you write is called a **blank**. As long as a blank is empty or
-# wrong, the lesson goes on with the course's version. When you are stuck, `hint` says a little more at each run, of
-# any blank or exercise.
+# wrong, the lesson goes on with the course's version. When you are stuck, `hint` helps, a little more with each
+# number, for any blank or exercise.
 
 # %%
 def embed_sentence(sentence, vocabulary, table):
@@ -161,7 +161,7 @@ def embed_sentence(sentence, vocabulary, table):
 embed_sentence = filled("embed_sentence", embed_sentence)
 
 # %%
-hint("embed_sentence")  # run it again for the next one
+hint("embed_sentence", 1)  # 2 says more
 
 # %% [markdown]
 # <details><summary>Solution</summary>

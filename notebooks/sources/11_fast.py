@@ -26,7 +26,6 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
-import inspect
 import os
 from functools import partial
 from textwrap import fill, shorten
@@ -38,8 +37,13 @@ from torch.profiler import ProfilerActivity, profile
 
 from course_lib.attention import MultiHeadAttention, attend, attend_fused, causal_keep
 from course_lib.device import course_device
-from course_lib.exercises import ALL, filled, from_earlier, predict, sneak
-from course_lib.mutations import built, edited
+from course_lib.exercises import (
+    filled,
+    from_earlier,
+    predict,
+    sneak,
+    solution_with,
+)
 from course_lib.pictures import draw_memories, draw_tiles, roofline
 from course_lib.recorder import record
 from course_lib.stories import facts_kept, load_storyteller, with_attention, words
@@ -143,7 +147,7 @@ print(f"64 texts, one such table: {one_table / 1e6:.1f} MB", end=", ")
 print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 
 # %% [markdown]
-# Nothing larger than these tables moves, and nobody wants them: they are made, used once, and thrown away.
+# Nothing larger moves, and nobody wants these tables: they are made, used once, and thrown away.
 #
 # ## Two limits
 #
@@ -258,7 +262,7 @@ print(f"{to_read / 1e6:.2f} MB at {far:.0f} GB/s:", end=" ")
 print(f"{to_read / far / 1e6:.2f} ms; measured: {step:.2f} ms")
 
 # %% [markdown]
-# Neither limit is anywhere near. Let it write 64 texts at once, then, which is 64 times the work in each step.
+# Neither limit is anywhere near. So let it write 64 texts at once, 64 times the work in each step.
 #
 # **Predict.** How many times as many tokens per second, over all texts, does your machine write?
 
@@ -349,8 +353,8 @@ online_step = filled("online_step", online_step)
 #
 # ## Tiles, by your own hand
 #
-# The queries can be cut into blocks, too. Some queries by some keys are a **tile** of the scores, and under a causal
-# mask many tiles are not needed:
+# Cut the queries into blocks, too. Some queries by some keys are a **tile**, and a causal mask makes many tiles
+# superfluous:
 
 # %%
 draw_tiles(causal_keep(512), 64, title="512 tokens in tiles of 64 by 64")
@@ -481,7 +485,7 @@ tiled = with_attention(explicit, partial(MyTiledAttention, size=64))
 print("its own story, through your tiles:", tiled.write(beginning) == story)
 
 # %% [markdown]
-# It is plain Python, with two loops. How fast does it read?
+# How fast do two loops in plain Python read?
 
 # %% tags=["timing", "nbval-ignore-output"]
 models = {"lesson 05": lesson_05, "fused": fused}
@@ -523,7 +527,7 @@ print(f"skipped: {tiles_skipped(192, 64)} of {(192 // 64) ** 2} tiles")
 # | kept for training | largest scores and totals | their **lse** |
 #
 # The lse is `largest + total.log()`, the logarithm of the sum of all exponentials. From it the backward pass computes
-# each tile of attention weights again, instead of reading a table. (Yours keeps none.)
+# each tile of attention weights again, instead of reading a table.
 #
 # ## Three classes, one mistake each?
 #
@@ -534,18 +538,16 @@ print(f"skipped: {tiles_skipped(192, 64)} of {(192 // 64) ** 2} tiles")
 # `"total"`?
 
 # %%
-solution = ALL["MyTiledAttention"].solution
 edits = {
     "largest": "torch.maximum(largest, scores.amax(dim=-1)) => scores.amax(dim=-1)",
     "context": "context * shrink[..., None] => context",
     "total": "total * shrink => total",
 }
-models = {"right": partial(solution, size=32)}
+models = {"right": tiled}
 for name, edit in edits.items():
-    changed = built(edited(inspect.getsource(solution), edit), solution)
-    models[name] = partial(changed, size=32)
-models = {name: with_attention(explicit, one) for name, one in models.items()}
-told = {name: model.write(beginning) for name, model in models.items()}
+    changed = partial(solution_with("MyTiledAttention", edit), size=32)
+    models[name] = with_attention(explicit, changed)
+told = {name: models[name].write(beginning) for name in edits}
 guess = ...  # one of the three, in quotes
 predict(guess, lambda: next(name for name in edits if told[name] == story))
 
@@ -736,7 +738,7 @@ print("equal; from the first half {:.2f}, from the second {:.2f}".format(*shares
 # ## What nobody measured here
 #
 # There is no GPU time in this lesson, because no GPU was at hand. Balances and roofline are computed from data sheets,
-# and all times are a CPU's. The counts and the algorithm carry over, the times don't: measure yours.
+# and all times are a CPU's.
 #
 # <details><summary>The same loops as a GPU kernel, in Triton. Never run on a GPU</summary>
 #

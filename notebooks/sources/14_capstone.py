@@ -84,8 +84,8 @@ print(f"{len(texts):,} texts, {len(tokens):,} tokens, {len(vocabulary)} differen
 # %% [markdown]
 # What does it take to write a story? The simplest model of a language is a table that counts which word follows which.
 #
-# **Write it yourself:** the table of counts. If you get stuck, `hint` says a little more at each run. There are such
-# hints for everything that you write.
+# **Write it yourself:** the table of counts. If you get stuck, `hint` helps, a little more with each number, in
+# everything that you write here.
 
 # %%
 def count_pairs(tokens, num_words):
@@ -96,7 +96,7 @@ def count_pairs(tokens, num_words):
 count_pairs = filled("count_pairs", count_pairs)
 
 # %%
-hint("count_pairs")  # run it again for the next one
+hint("count_pairs", 1)  # 2 says more
 
 # %% [markdown]
 # <details><summary>Solution</summary>
@@ -645,9 +645,6 @@ predict(guess, lambda: animals, within=6)
 
 # %%
 KINDS = ("name", "animal", "thing", "colour", "place")
-results = {}  # a row for each model that you train
-
-
 def show_results(name, model, told):
     kept = [number_kept(told, kind) for kind in KINDS]
     shares = [100 * number / max(1, of) for number, of in kept]  # of all that say it
@@ -658,6 +655,7 @@ def show_results(name, model, told):
 
 
 # %% tags=["trained", "nbval-ignore-output"]
+results = {}  # a row for each model that you train
 show_results("with a table", gpt, told)
 
 # %%
@@ -891,6 +889,6 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #
 # </details>
 #
-# **Practise:** [six exercises](exercises/14_exercises.ipynb), about 40 minutes.
+# **Practise:** [six exercises](exercises/14_exercises.ipynb), about 35 minutes.
 #
 # **Next:** this was the last lesson. Change something in your model, and find out what happens.

@@ -46,6 +46,16 @@ class OneByOne(nn.Module):
         return self.join(torch.cat(found, -1))
 
 
+class ByEinsum(Packed):
+    """Scores by einsum, and the mask added."""
+
+    def forward(self, x):
+        q, k, v = (role.unflatten(2, (self.heads, -1)) for role in self.qkv(x).unflatten(2, (3, -1)).unbind(2))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5
+        hidden = torch.full(scores.shape[-2:], -torch.inf, dtype=x.dtype).triu(1)
+        return self.mix(torch.einsum("bhqk,bkhd->bqhd", (scores + hidden).softmax(-1), v).flatten(2))
+
+
 class SeesAll(Packed):
     causal = False
 
@@ -62,6 +72,13 @@ class Scrambled(Packed):
 class NotMixed(Packed):
     def merged(self, context):
         return context.transpose(1, 2).flatten(2)
+
+
+class Later(Packed):
+    """Sees what is later, and not what was before."""
+
+    def forward(self, x):
+        return super().forward(x.flip(1)).flip(1)
 
 
 class Shared(nn.Module):
@@ -363,7 +380,7 @@ RIGHT = {
     "through_block": [block_in_one_line, block_by_sums],
     "training_loop": [loop_by_negative_logs, loop_with_classes_second],
     "RotaryMultiQuery": [Turning, TurnedAnew],
-    "MultiHeadFromMemory": [Packed, OneByOne],
+    "MultiHeadFromMemory": [Packed, OneByOne, ByEinsum],
     "MultiQueryWithCache": [Shared, Folded],
     "cut_batch": [batch_by_loop, batch_by_unfold],
     "write_greedily": [greedy_by_first_call, greedy_token_by_token],
@@ -397,6 +414,7 @@ WRONG = {
         (Unscaled, "missing-scale"),
         (Scrambled, "merge-without-transpose"),
         (NotMixed, "output-projection-missing"),
+        (Later, "should be"),
     ],
     "MultiQueryWithCache": [
         (TopLeft, "causal-top-left"),

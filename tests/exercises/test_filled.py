@@ -76,14 +76,14 @@ def test_where_the_prompt_names_no_parameters_any_names_pass():
     assert filled("MultiHeadFromMemory", Packed) is Packed
 
 
-def test_each_call_tells_one_hint_more_and_after_the_last_the_first(capsys):
+def test_each_hint_has_its_number(capsys):
     hints = ALL["through_block"].hints
-    for _ in range(len(hints) + 1):
-        hint("through_block")
+    for number in range(1, len(hints) + 1):
+        hint("through_block", number)
     told = capsys.readouterr().out
-    assert (
-        told.split() == " ".join(f"Hint {n + 1} of {len(hints)}: {hints[n]}" for n in (*range(len(hints)), 0)).split()
-    )
+    assert told.split() == " ".join(f"Hint {n} of {len(hints)}: {one}" for n, one in enumerate(hints, 1)).split()
     assert max(map(len, told.splitlines())) <= 88
     with pytest.raises(ValueError, match="there is no exercise 'through_blok'; did you mean through_block"):
         hint("through_blok")
+    with pytest.raises(ValueError, match="number is 4: through_block has 3 hints, so give a number from 1 to 3"):
+        hint("through_block", 4)

@@ -31,9 +31,8 @@ PARTS = {
 }
 # The other names of exercises judge answers, here and in the grader.
 FOR_LEARNERS = {
-    "mutations": ("inject", "Injected", "MADE", "built", "edited"),
+    "mutations": ("inject", "Injected", "MADE"),
     "exercises": (
-        "ALL",
         "check",
         "filled",
         "from_earlier",
@@ -42,6 +41,7 @@ FOR_LEARNERS = {
         "progress",
         "review",
         "sneak",
+        "solution_with",
         "mistake_of_the_day",
         "Verdict",
     ),

@@ -26,7 +26,7 @@ SET = ExerciseSet(
         "You will write the pieces of a small GPT that the lesson took from PyTorch or left out: the loss, the "
         "normalization, two ways to choose the next token, the number of parameters of a configuration, and "
         "multi-head attention, as a last look back.\n\n"
-        "**You need** [lesson 14](../14_capstone.ipynb). **It takes** about 40 minutes. Nothing is trained, "
+        "**You need** [lesson 14](../14_capstone.ipynb). **It takes** about 35 minutes. Nothing is trained, "
         "but the loss must be ready for it: its gradients are compared, too."
     ),
     imports="""\
