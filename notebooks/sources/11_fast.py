@@ -519,7 +519,7 @@ print(f"skipped: {tiles_skipped(192, 64)} of {(192 // 64) ** 2} tiles")
 # Partitioning](https://arxiv.org/abs/2307.08691), 2023). The first **FlashAttention**, of the paper above, has other
 # loops:
 #
-# | | FlashAttention | FlashAttention-2, and yours |
+# | What differs | FlashAttention | FlashAttention-2, and yours |
 # |---|---|---|
 # | outer loop | blocks of keys | blocks of queries |
 # | inner loop | blocks of queries | blocks of keys |
