@@ -119,7 +119,7 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     roundings = expected.rounding if isinstance(expected.rounding, tuple) else (expected.rounding,) * len(value)
     for index, (own, right, rounding) in enumerate(zip(result, value, roundings, strict=True)):
         if found := difference(own, expected._replace(value=right, rounding=rounding, axes="", subject="It is")):
-            part = f"`{names[index]}`" if names else f"number {index} of what you give back"
+            part = f"`{names[index]}`" if len(names) == len(value) else f"number {index} of what you give back"
             if own is None:
                 return Difference(f"Of the parts, {part} is None.", kind=Kind.NONE_PART)
             return Difference(f"Of the parts, {part} is off. {found.sentence}", found.mistake, found.kind)

@@ -608,10 +608,10 @@ predict(guess, lambda: len(faulty))
 
 # %%
 @torch.no_grad()
-def off(caches):  # -> (token): how far the logits are off
+def off(caches, size=1):  # -> (token): how far the logits are off
     tokens = mine.encode(stories["yours"][0])
     start = mine.encode(beginnings[0]).shape[1]
-    pieces = [tokens[:, :start], *tokens[:, start:].split(1, dim=1)]
+    pieces = [tokens[:, :start], *tokens[:, start:].split(size, dim=1)]
     logits = torch.cat([mine(piece, caches) for piece in pieces], dim=1)
     return (logits - mine(tokens)).abs().amax(dim=(0, 2))
 
@@ -623,6 +623,7 @@ for name, maker in makers.items():
     moved = off(maker())
     first = next((at for at, far in enumerate(moved) if far > 1e-3), "never")
     print(f"{name:10} {same:17} {moved.max():15.1f} {first:>16}")
+print(f"yours, in pieces of four words: off by {off(new_caches(), 4).max():.1f}")
 
 # %% [markdown]
 # The late cache is off by a fraction of what the others are: little enough to tell a good story, and far more than

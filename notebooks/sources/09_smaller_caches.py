@@ -194,12 +194,11 @@ if guess is not ...:
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Three. With 4 bits the model hardly notices: a score is a sum of 16 products, whose errors partly cancel, and a
-# mixture is a mean. With 2 bits only -1, 0 and 1 are left of each number, and the story goes to pieces. A step in 16
-# bits for each vector of 16 numbers adds one bit to each number, so that 4 bits cost 5, in place of 16. Larger models
-# need more care, because a few of their columns hold numbers much larger than the rest (Liu et al., [KIVI: A
-# Tuning-Free Asymmetric 2bit Quantization for KV Cache](https://arxiv.org/abs/2402.02750), 2024, take the steps of the
-# keys by column).
+# Three. With 4 bits the model hardly notices. With 2 bits only -1, 0 and 1 are left of each number, and the story goes
+# to pieces. A step in 16 bits for each vector of 16 numbers adds one bit to each number, so that 4 bits cost 5, in
+# place of 16. Larger models need more care, because a few of their columns hold numbers much larger than the rest (Liu
+# et al., [KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache](https://arxiv.org/abs/2402.02750), 2024, take
+# the steps of the keys by column).
 #
 # </details>
 #
@@ -462,7 +461,9 @@ for form, model in {"llama": storyteller, "weight split": split}.items():
 
 # %%
 class SplitWithSinks(MultiHeadAttention):
-    window, num_sinks = 16, 0
+    def __init__(self, *sizes, window, num_sinks):
+        super().__init__(*sizes)
+        self.window, self.num_sinks = window, num_sinks
 
     def forward(self, x, **options):
         size = x.shape[1]
@@ -473,7 +474,7 @@ class SplitWithSinks(MultiHeadAttention):
 
 def split_with(window, num_sinks):
     sizes = {"window": window, "num_sinks": num_sinks}
-    return with_attention(split, type("Kept", (SplitWithSinks,), sizes))
+    return with_attention(split, partial(SplitWithSinks, **sizes))
 
 
 kept = {"window 16": (16, 0), "17": (17, 0), "16 and a sink": (16, 1)}
@@ -571,7 +572,7 @@ print(f"the attention weights of the three keys sum to {sink_sum:.2f}")
 # %%
 num_heads, head_dim, latent_dim = 5, 8, 12
 torch.manual_seed(3)
-both = torch.randn(2, 6, 32, dtype=torch.float64, device=device)  # (b, t, m)
+both = torch.randn(2, 6, 32, dtype=torch.float64).to(device)  # (b, t, m)
 width = num_heads * head_dim
 q_proj = nn.Linear(32, width, bias=False)
 down = nn.Linear(32, latent_dim, bias=False)

@@ -403,13 +403,19 @@ replace_by_mean = filled("replace_by_mean", replace_by_mean)
 
 
 # %%
-def without(model, block, *heads):
-    def change(values):
+def emptied(*heads):  # an edit that puts the mean in the place of their values
+    def edit(queries, keys, values):
         for head in heads:
             values = replace_by_mean(values, head)
-        return values
+        return queries, keys, values
 
-    return run_with(model, tokens, block, "values", change)
+    return edit
+
+
+@torch.no_grad()
+def without(model, block, *heads):
+    with edited(model, block, emptied(*heads)):
+        return model(tokens)
 
 
 multi_query = opened("multi-query", 1)
@@ -437,15 +443,6 @@ guess = ...  # a number from 0 to 1
 predict(guess, lambda: sure_of(without(best, 2, 2))["name"], within=0.1)
 
 # %%
-def emptied(*heads):  # an edit that puts the mean in the place of their values
-    def edit(queries, keys, values):
-        for head in heads:
-            values = replace_by_mean(values, head)
-        return queries, keys, values
-
-    return edit
-
-
 show_sure("without (2, 2)", without(best, 2, 2))
 show_sure("and (2, 1)", without(best, 2, 1, 2))
 show_sure("without block 2", without(best, 2, 0, 1, 2, 3))
@@ -726,13 +723,17 @@ def loss_of(logits):
     return nn.functional.cross_entropy(logits, following).item()
 
 
-def start_times(factor):
+def loss_if_start(says):  # a function of the values: what head 0 finds at (start)
     def change(values):
-        values = values.clone()
-        values[:, 0, 0] *= factor  # head 0 at (start)
-        return values
+        changed = values.clone()
+        changed[:, 0, 0] = says(values)
+        return changed
 
     return loss_of(run_with(multi_query, tokens, 1, "values", change))
+
+
+def longer(factor):
+    return lambda values: factor * values[:, 0, 0]
 
 
 values = parts_of(multi_query, tokens, 1)["values"][:, 0].norm(dim=-1)  # (b, t)
@@ -740,7 +741,7 @@ print(f"length of the value of (start): {values[:, 0].mean():.1f}")
 print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
 print(f"loss without the head: {loss_of(without(multi_query, 1, 0)):.3f}")
 print(f"loss as it is: {loss_of(multi_query(tokens)):.3f}", end=", ")
-print(f"with nothing at (start): {start_times(0):.3f}")
+print(f"with nothing at (start): {loss_if_start(longer(0)):.3f}")
 
 # %% [markdown]
 # Nothing is fetched from there. Is that so because the value is short? **Predict** the loss when it is made six times
@@ -748,28 +749,20 @@ print(f"with nothing at (start): {start_times(0):.3f}")
 
 # %%
 guess = ...  # such as 0.5
-predict(guess, lambda: start_times(6), within=0.03)
+predict(guess, lambda: loss_if_start(longer(6)), within=0.03)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Hardly anything happens. So it isn't the length: what stands there just says no word. Put the value of a word in its
-# place, and the loss rises.
+# Hardly anything happens. So it isn't the length: what stands there just says no word. Put the value of "lake" in
+# its place, and the loss rises.
 #
 # </details>
 
 # %%
-def value_of(word):
-    def change(values):
-        values = values.clone()
-        at = (tokens == multi_query.numbers[word]).nonzero()[0]  # (sample, token)
-        values[:, 0, 0] = values[at[0], 0, at[1]]
-        return values
-
-    return loss_of(run_with(multi_query, tokens, 1, "values", change))
-
-
-print(f"loss with the value of 'lake' at (start): {value_of('lake'):.3f}")
+sample, at = (tokens == multi_query.numbers["lake"]).nonzero()[0]
+as_lake = loss_if_start(lambda values: values[sample, 0, at])
+print(f"loss with the value of 'lake' at (start): {as_lake:.3f}")
 
 # %% [markdown]
 # In this model `(start)` is a sink. In another, a head might look at the first token to copy it, with the same bright

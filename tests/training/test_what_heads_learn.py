@@ -77,10 +77,12 @@ def test_keys_need_the_messages_of_block_0_for_names_and_animals_and_values_none
 
 def test_nothing_is_fetched_at_the_start(lesson):
     model, tokens = lesson.opened("multi-query", 1), lesson.says.__globals__["tokens"]
-    lesson.start_times.__globals__["multi_query"] = model
+    lesson.loss_if_start.__globals__["multi_query"] = model
     with torch.no_grad():
         as_it_is = lesson.loss_of(model(tokens))
-    assert all(abs(lesson.start_times(factor) - as_it_is) < bound for factor, bound in ((0, 0.01), (6, 0.03)))
+    assert all(abs(lesson.loss_if_start(lesson.longer(by)) - as_it_is) < far for by, far in ((0, 0.01), (6, 0.03)))
+    sample, at = (tokens == model.numbers["bear"]).nonzero()[0]
+    assert lesson.loss_if_start(lambda values: values[sample, 0, at]) > as_it_is + 0.05
     assert lesson.loss_of(lesson.without(model, 1, 0)) > as_it_is + 0.3
     to_start = lesson.weights_of(lesson.load_storyteller("multi-query"))[1, :, 0, 20:, 0]
     fact_next = torch.stack(list(lesson.says.__globals__["repeats"].values())).any(dim=0)[:, 20:]

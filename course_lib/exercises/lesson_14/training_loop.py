@@ -71,6 +71,7 @@ EXERCISE = FunctionExercise(
         "make_optimizer": lambda: FromSource(OPTIMIZER, "optimizer_of", (0.9,)),
     },
     calls=3,
+    axes="loss",
     wrong="""
 optimizer.zero_grad() => pass
     the losses of a model whose gradients pile up from batch to batch
