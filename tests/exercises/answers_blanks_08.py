@@ -149,6 +149,32 @@ class AlignedAtTheStart(Llama):
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
+class Fused(Llama):
+    """The fused function masks wherever several tokens come, from the top left corner."""
+
+    def masks(self, tokens, cache):
+        return tokens > 1
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        q, k, v = (one(x).unflatten(2, (-1, self.width)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        q, k, v = self.rotated(q, k, v, 0 if cache is None else cache.length)
+        k, v = self.stored(k, v, cache)
+        is_causal = self.masks(x.shape[1], cache)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class MaskedWithoutACache(Fused):
+    def masks(self, tokens, cache):
+        return cache is None
+
+
+class Unscaled(Llama):
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q * self.width**0.5, k, v, start)
+
+
 class Stacked(nn.Module):
     """One buffer for both, and slices by narrow."""
 
@@ -315,6 +341,9 @@ WRONG = {
         (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
         (AlignedAtTheStart, "causal-top-left"),
+        (Fused, "causal-top-left", "wherever several new tokens meet a cache"),
+        (MaskedWithoutACache, "without a mask where there is a cache"),
+        (Unscaled, "aren't divided by the square root of head_dim"),
     ],
     "MyCache": [
         (TakesAll, "no room is taken without an error; it should raise a ValueError"),
@@ -334,5 +363,6 @@ WRONG = {
     "next_word": [
         (lambda logits: logits[:, -1].argmax(-1).tolist(), "it should be a tensor"),
         (lambda logits: logits[:, -1].argmax(), "has the shape"),
+        (lambda logits: logits[:, -1].argmax(-1, keepdim=True), "or `keepdim=True`?"),
     ],
 }

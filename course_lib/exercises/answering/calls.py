@@ -28,7 +28,9 @@ def call_function(code: Any, arguments: Sequence[Any], seed: int) -> tuple[Any, 
     torch.default_generator.manual_seed(seed)
     with _parameters_made():
         result = code(*arguments) if callable(code) else code
-    return _with_python_numbers(result), _changed(before, arguments)
+    with contextlib.suppress(RecursionError):  # a list that holds itself is compared or refused as it is
+        result = _with_python_numbers(result)
+    return result, _changed(before, arguments)
 
 
 def _with_python_numbers(value: Any) -> Any:

@@ -107,5 +107,14 @@ keys, values = cache(keys, values) => cache(keys, values)
 tril(scores.shape[-1] - scores.shape[-2]) => tril()
     attention whose mask begins in the top left corner, whatever the cache holds [causal-top-left]
     ? Two new tokens meet six keys. Which key is the last that the first of them may see?
+tril(scores.shape[-1] - scores.shape[-2]) => tril(0 if len(seen) > 1 else scores.shape[-1] - 1)
+    attention whose mask begins in the top left corner wherever several new tokens meet a cache [causal-top-left]
+    ? Two new tokens meet six keys. Which key is the last that the first of them may see?
+seen.tril(scores.shape[-1] - scores.shape[-2]) => seen.tril() if cache is None else seen
+    attention without a mask where there is a cache, so that a new token sees those after it in its piece
+    ? Two new tokens come together. May the first of them see the second?
+(folded * self.head_dim**-0.5) => folded
+    attention whose scores aren't divided by the square root of head_dim [missing-scale]
+    ? By what are the scores divided before the softmax?
 """,
 )

@@ -41,6 +41,6 @@ logits[:, -1].amax(-1)
     ? Do you want the largest number, or where it is?
 logits[:, -1:].argmax(-1)
     the ids with an axis of size 1; one id per sample is asked for
-    ? What is the difference between `logits[:, -1]` and `logits[:, -1:]`?
+    ? Which part of your line keeps an axis of size 1: a slice such as `-1:`, or `keepdim=True`?
 """,
 )
