@@ -86,6 +86,7 @@ def assert_writes_the_same(checkpoint, folder, ids, **options):
     assert torch.equal(checkpoint.model.generate(ids, **options), theirs.generate(ids, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("model", MODELS)
 def test_logits_and_written_tokens_are_those_of_transformers(model, save):
@@ -109,6 +110,7 @@ def test_a_configuration_as_it_was_written_before_version_5(save):
     assert checkpoint.layers[0].rope_theta == 700.0 and checkpoint.compare(draw_ids(2, 11)).first is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_in_another_dtype(dtype, save):
     checkpoint = load_checkpoint(save(), dtype=dtype)
@@ -145,6 +147,7 @@ def test_a_class_that_takes_x_alone_writes_the_same_without_a_cache(save):
             checkpoint.model(ids, **options)
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_is_seen_in_the_first_layer(slip, save):
     folder = save(hidden_size=48, head_dim=8)

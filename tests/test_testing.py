@@ -24,6 +24,7 @@ class Unscaled(nn.Module):
 X = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 def test_right_code_passes():
     report = assert_attention(MultiHeadAttention(11, 21, 3), X, causal=True, num_heads=3)
     assert report.ok and report.checked

@@ -199,6 +199,7 @@ def test_in_steps_it_gives_the_same_weights_as_at_once(steps):
         assert_same(one_more(x), multi_head_to_multi_query(split)(x))
 
 
+@pytest.mark.slow
 def test_the_fewer_kv_heads_remain_the_larger_the_error():
     """Measured on 20 random modules: of heads drawn at random, the mean of g keeps 1 / g of what each one was."""
     errors = {num_kv_heads: [] for num_kv_heads in (6, 3, 2, 1)}

@@ -122,6 +122,7 @@ def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compil
         assert_same(grad, expected_grad)
 
 
+@pytest.mark.slow
 def test_compiles_once_for_every_length(fresh_compiler):
     module = build("split")
     counter = CompileCounter()
@@ -132,6 +133,7 @@ def test_compiles_once_for_every_length(fresh_compiler):
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_compiles_with_weights_and_in_training(fresh_compiler):
     module, x = build("grouped 2", dropout=0.5).train(), draw_x()
     output, weights = torch.compile(module, fullgraph=True, backend="eager")(x, return_weights=True)
@@ -139,6 +141,7 @@ def test_compiles_with_weights_and_in_training(fresh_compiler):
     assert (weights[..., causal_keep(TOKENS)] == 0).any()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "kernel"), first_of(IN_THE_WILD))
 def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, fresh_compiler):
@@ -185,6 +188,7 @@ def test_a_full_cache_is_refused_when_compiled_too(fresh_compiler):
     assert cache.length == TOKENS
 
 
+@pytest.mark.slow
 def test_a_refusal_stays_a_refusal_when_compiled(fresh_compiler):
     compiled = torch.compile(build("split"), backend="eager")
     with pytest.raises(TypeError, match="keep must be bool with True = may attend"):
@@ -209,6 +213,7 @@ def test_compiles_to_machine_code(fresh_compiler):
         assert_same(torch.compile(module, fullgraph=True)(x), module(x), 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kernel"), first_of(SOME_KERNELS))
 def test_exports_for_every_batch_and_length(name, kernel):
     # Dim.DYNAMIC rather than Dim("token"): of a folded axis PyTorch asks min(t, t * t) == t, and can't prove it.
@@ -219,6 +224,7 @@ def test_exports_for_every_batch_and_length(name, kernel):
         assert_same(exported(x), module(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kernel"), [("split", "explicit"), ("multi-query", "fused"), ("wrapper", "explicit")])
 def test_exports_with_a_mask(name, kernel):
     module = build_to_compile(name, kernel)
@@ -229,6 +235,7 @@ def test_exports_with_a_mask(name, kernel):
     assert_same(exported(x, keep=keep), module(x, keep=keep))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kernel"), first_of(IN_THE_WILD[2:]))
 def test_forms_with_rotary_positions_export_for_every_batch_and_length(name, kernel):
     module, sizes = build_wild(name, kernel), {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
@@ -238,6 +245,7 @@ def test_forms_with_rotary_positions_export_for_every_batch_and_length(name, ker
         assert_same(exported(x), module(x), 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kernel"), [("split", "explicit"), ("grouped 2", "fused")])
 def test_cross_attention_exports_for_every_pair_of_lengths(name, kernel):
     module = build_kernel(name, kernel, causal=False)
@@ -327,6 +335,7 @@ def test_the_pretence_notices_a_mask_left_on_the_cpu(pretended_cuda):
         scores.masked_fill(torch.ones(5, 5, dtype=torch.bool), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
@@ -344,7 +353,7 @@ def test_on_pretended_cuda_every_mask_is_built_where_x_is(name, kernel, dtype, p
         assert module(x, return_weights=True)[1].device.type == "cuda"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize(("name", "kernel"), IN_THE_WILD)
 def test_on_pretended_cuda_with_a_cache(name, kernel, dtype, pretended_cuda):
@@ -375,6 +384,7 @@ def test_on_pretended_cuda_llama_with_positions(kernel, pretended_cuda, monkeypa
             module(x, positions=torch.arange(TOKENS, device="cpu"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "kernel"), FAMILY)
 def test_on_pretended_cuda_cross_attention(name, kernel, pretended_cuda):
     module = to_fake_cuda(raw(name, kernel=kernel, causal=False))
@@ -460,6 +470,7 @@ def test_on_cuda_shared_heads_go_unfolded_only_where_the_flash_kernel_takes_them
     assert calls == [expected]
 
 
+@pytest.mark.slow
 def test_conversions_stay_on_the_device(pretended_cuda):
     module = to_fake_cuda(MultiHeadAttention(24, 24, HEADS, bias=True, out_proj=False))
     for converted in (split_to_wrapper(module), to_torch(module)):

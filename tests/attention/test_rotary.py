@@ -126,6 +126,7 @@ def test_the_dtype_of_x_stays(dtype):
     assert_same(turned, torch.from_numpy(loop_rotary(to_array(x), np.arange(TOKENS))), 2 * tolerance)
 
 
+@pytest.mark.slow
 def test_x_stays_as_it_is_and_gradients_are_right():
     x, table = draw().requires_grad_(), exact_table(TOKENS, HEAD_DIM)
     before = x.detach().clone()

@@ -507,6 +507,7 @@ def source_0():
             return module, x, module(x)
 
 
+@pytest.mark.slow
 def test_source_0_published_size(source_0):
     """Source 0, (c): shape, sum, spread and three rows at the published size."""
     _, _, output = source_0

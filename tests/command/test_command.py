@@ -245,6 +245,7 @@ def started(monkeypatch):
     return got
 
 
+@pytest.mark.slow
 def test_lab_opens_the_learners_own_copies(copies, started, capsys):
     assert main(["lab"]) == 0
     (words,) = started
@@ -267,6 +268,7 @@ def test_as_root_lab_says_that_it_is_allowed(copies, started, monkeypatch, capsy
     assert started[1].count("--allow-root") == 1
 
 
+@pytest.mark.slow
 def test_without_a_display_no_browser_is_looked_for(copies, started, monkeypatch):
     monkeypatch.setattr(lab, "has_display", lambda: False)
     assert main(["lab"]) == 0
@@ -384,6 +386,7 @@ def test_run_says_what_changed(repository, capsys):
     assert "2 changed" in shown and "cell 1: new or rewritten: '0.5'" in shown and "cell 2: 'three' -> 'two'" in shown
 
 
+@pytest.mark.slow
 def test_run_names_a_failing_cell(repository, monkeypatch, capsys):
     installed = []
     monkeypatch.setattr(kernels, "kernels_ready", lambda **_: False)

@@ -141,6 +141,7 @@ def line_of(words):
 # --- what it prints ---
 
 
+@pytest.mark.slow
 def test_a_healthy_class(doctor, file):
     status, shown, said = doctor("Head", "--args", "11, 7")
     assert status == 0
@@ -150,6 +151,7 @@ def test_a_healthy_class(doctor, file):
     assert "torch.randn" not in doctor("Head", "--args", "11, 7", "--d-in", "11")[2]
 
 
+@pytest.mark.slow
 def test_a_class_with_a_mistake(doctor, file):
     status, shown, said = doctor("Unscaled", "--args", "11, 7")
     assert status == 1
@@ -161,6 +163,7 @@ def test_a_class_with_a_mistake(doctor, file):
     assert f"running Unscaled of {file}" in said and "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_plain_data(doctor):
     status, shown, said = doctor("Unscaled", "--args", "11, head_dim=7", "--json")
     report = json.loads(shown)
@@ -172,6 +175,7 @@ def test_plain_data(doctor):
     assert status == 0 and json.loads(shown)["findings"] == []
 
 
+@pytest.mark.slow
 def test_verbose_adds_what_a_finding_was_decided_by(doctor):
     given = ("Grouped", "--args", "11, 5, tiled=True")
     plain, verbose, data = (doctor(*given, *how)[1] for how in ([], ["--verbose"], ["--json"]))
@@ -181,6 +185,7 @@ def test_verbose_adds_what_a_finding_was_decided_by(doctor):
     assert [one for one in verbose.splitlines() if one not in plain.splitlines()] == [line]
 
 
+@pytest.mark.slow
 def test_what_the_file_prints_does_not_get_into_the_data(doctor, file):
     chatty = CODE.replace("    def forward(self, x):\n", "    def forward(self, x):\n        print(x.shape)\n", 1)
     file.write_text(f"{chatty}\nprint('imported')\n", encoding="utf-8")
@@ -188,12 +193,14 @@ def test_what_the_file_prints_does_not_get_into_the_data(doctor, file):
     assert status == 0 and json.loads(shown)["ok"] is True
 
 
+@pytest.mark.slow
 def test_code_that_can_not_be_run_is_not_examined(doctor):
     status, shown, _ = doctor("Breaks", "--args", "11, 7")
     assert status == 2 and "RuntimeError: shape '[7]' is invalid" in shown
     assert f"Look at {line_of('.view(7)')}:  return super().forward(x).view(7)" in shown
 
 
+@pytest.mark.slow
 def test_functions_need_a_width(doctor):
     status, shown, _ = doctor("attend", "--d-in", "11")
     assert status == 0 and shown.startswith("attend: this is attention")
@@ -212,6 +219,7 @@ def test_functions_need_a_width(doctor):
     assert doctor("of_width_11", "--d-in", "11")[0] == 0
 
 
+@pytest.mark.slow
 def test_the_width_is_read_from_parameters_where_there_are_no_linears(doctor):
     status, shown, _ = doctor("WithoutLinears", "--args", "11, 7")
     assert status == 0 and "1 head of width 7" in shown
@@ -221,6 +229,7 @@ def test_the_width_is_read_from_parameters_where_there_are_no_linears(doctor):
 # --- what it is told ---
 
 
+@pytest.mark.slow
 def test_attention_that_may_look_ahead(doctor):
     assert doctor("Head", "--args", "11, 7, causal=False", "--not-causal")[0] == 0
     status, shown, _ = doctor("Head", "--args", "11, 7, causal=False")
@@ -228,6 +237,7 @@ def test_attention_that_may_look_ahead(doctor):
     assert doctor("Head", "--args", "11, 7", "--not-causal")[0] == 1, "it hides what it was meant to see"
 
 
+@pytest.mark.slow
 def test_heads_and_shared_heads(doctor):
     told = ("--num-heads", "6", "--num-kv-heads", "2")
     status, shown, _ = doctor("Grouped", "--args", "11, 5", *told)
@@ -249,17 +259,20 @@ def test_how_it_is_called(doctor):
     assert doctor("WithWeights", "--args", "11, 7", "--call", in_torch)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [("--batch", "3", "--tokens", "7"), ("--batch", "1", "--tokens", "1")], ids=str)
 def test_other_sizes(doctor, sizes):
     assert doctor("Head", "--args", "11, 7", *sizes)[0] == 0
     assert doctor("Unscaled", "--args", "11, 7", *sizes)[0] == 1
 
 
+@pytest.mark.slow
 def test_the_input_is_always_the_same(doctor):
     first = doctor("look_everywhere", "--d-in", "11")
     assert doctor("look_everywhere", "--d-in", "11") == first
 
 
+@pytest.mark.slow
 def test_a_file_finds_what_stands_beside_it(tmp_path, capsys):
     (tmp_path / "doctor_test_parts.py").write_text(CODE, encoding="utf-8")
     other = tmp_path / "doctor_test_whole.py"
@@ -288,6 +301,7 @@ class Talking(nn.Module):
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("command", ["doctor", "scan"])
 def test_what_the_code_prints_while_it_is_examined_is_left_out(command, tmp_path, capsys):
     file = tmp_path / "doctor_test_talking.py"
@@ -353,6 +367,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("words", "sentence"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
 def test_what_is_refused(doctor, words, sentence):
     status, shown, said = doctor(*words)

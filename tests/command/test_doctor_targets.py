@@ -189,6 +189,7 @@ def write(folder, files):
 # --- configurations ---
 
 
+@pytest.mark.slow
 def test_arguments_are_evaluated_in_the_file(doctor, gpt):
     status, shown, _ = doctor("gpt.py:CausalSelfAttention", "--args", "GPTConfig(n_head=3, n_embd=12, block_size=64)")
     assert status == 1 and "[wrong-scale]" in shown and "for head_dim 4 it should be 0.5000" in shown
@@ -212,6 +213,7 @@ def test_a_class_that_takes_a_configuration_is_built_with_a_guess_that_is_said(d
     assert doctor(f"gpt.py:{name}", "--args", GUESSES[name])[:2] == (status, shown)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("options", "guess"),
     [
@@ -252,6 +254,7 @@ def test_a_configuration_that_does_not_fit(doctor, gpt):
 # --- factories and modules ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [("build",), ("build", "--args", "n_head=6"), ("build_of", "--args", "GPTConfig(64, 3, 24)"), ("tiny",), ("mine",)],
@@ -277,6 +280,7 @@ def test_a_model_of_token_ids_is_sent_to_its_attention(doctor, gpt):
 # --- packages ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "target"),
     [
@@ -296,6 +300,7 @@ def test_a_file_in_a_package_is_a_part_of_it(doctor, tmp_path, monkeypatch, fold
     assert sys.modules["pkg.model.attn"].__package__ == "pkg.model"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", [".git", None])
 def test_absolute_imports_of_folders_without_init(doctor, tmp_path, monkeypatch, root):
     """An archive of a repository has no .git."""
@@ -308,6 +313,7 @@ def test_absolute_imports_of_folders_without_init(doctor, tmp_path, monkeypatch,
     assert doctor("repo/pkg/model/attn.py:Attention", "--args", "24")[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", [".git", None])
 def test_folders_without_init_are_packages_where_imports_say_so(doctor, tmp_path, monkeypatch, root):
     write(tmp_path / "repo", {name: text for name, text in PACKAGE.items() if "__init__" not in name})
@@ -318,6 +324,7 @@ def test_folders_without_init_are_packages_where_imports_say_so(doctor, tmp_path
     assert "pkg.model.attn" in sys.modules
 
 
+@pytest.mark.slow
 def test_absolute_imports_from_the_root_of_the_repository(doctor, tmp_path, monkeypatch):
     text = PACKAGE["pkg/model/attn.py"].replace("..sizes", "pkg.sizes").replace(".ops", "pkg.model.ops")
     write(tmp_path, {**{name: text for name, text in PACKAGE.items() if "__init__" not in name}, "pyproject.toml": ""})
@@ -406,6 +413,7 @@ class Encoder(nn.Module):
 ON_PURPOSE = "If every token may see every other token on purpose, "
 
 
+@pytest.mark.slow
 def test_attention_without_a_mask_may_be_meant(doctor, tmp_path):
     (tmp_path / "encoder.py").write_text(ENCODER, encoding="utf-8")
     status, shown, _ = doctor("encoder.py:Encoder")
@@ -420,6 +428,7 @@ def test_other_mistakes_are_never_meant(doctor, gpt):
     assert ON_PURPOSE not in doctor("gpt.py:build")[1]
 
 
+@pytest.mark.slow
 def test_plain_data_leads_an_editor_to_the_line_and_a_reader_to_the_page(doctor, tmp_path, monkeypatch):
     write(tmp_path, {"src/encoder.py": ENCODER})
     report = json.loads(doctor("src/encoder.py:Encoder", "--json")[1])
@@ -434,6 +443,7 @@ def test_plain_data_leads_an_editor_to_the_line_and_a_reader_to_the_page(doctor,
     assert finding["path"] == str((tmp_path / "src/encoder.py").resolve())
 
 
+@pytest.mark.slow
 def test_a_report_in_a_notebook_is_set_like_a_page():
     from course_lib.diagnosis import Finding, Report
     from course_lib.pictures import compare

@@ -51,6 +51,7 @@ def test_two_processes_say_what_one_says(file, capsys):
     assert [path["path"] for path in two[1][0]["paths"]] == ["one pass", "one sample"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 12])
 def test_progress_without_a_terminal_is_a_line_for_each_target(count, file, capsys):
     status, reports, err = scanned(capsys, [f"{file}:Right"] * count, 1)  # the reports are read from clean JSON

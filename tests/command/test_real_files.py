@@ -117,6 +117,7 @@ def test_a_class_whose_base_is_missing_is_a_module_if_its_name_says_so(doctor, w
     assert doctor("model.py:Head", "--args", "11, 7")[0] == 0
 
 
+@pytest.mark.slow
 def test_an_import_that_is_guarded_fails_as_the_file_expects(doctor, write):
     guard = (
         "try:\n    import no_such_kernel\nexcept ImportError:\n    no_such_kernel = None\nassert not no_such_kernel\n"
@@ -196,6 +197,7 @@ def test_a_name_that_an_installed_package_lacks_is_stood_in_for(doctor, write):
     assert status == 0 and "stood in for: json.no_such_name (could not be imported)" in said
 
 
+@pytest.mark.slow
 def test_stand_ins_of_one_target_are_not_there_for_the_next(doctor, write):
     write("one.py", f"import no_such_kernel\n{HEAD}")
     write("two.py", GUARD.replace("assert no_such_kernel is None", "KERNEL = no_such_kernel") + HEAD)
@@ -207,6 +209,7 @@ def test_stand_ins_of_one_target_are_not_there_for_the_next(doctor, write):
 # --- the repository ---
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("folder", ["", "src/", "python/"])
 def test_the_packages_of_the_repository_are_found(doctor, write, tmp_path, folder):
     (tmp_path / ".git").mkdir()
@@ -218,6 +221,7 @@ def test_the_packages_of_the_repository_are_found(doctor, write, tmp_path, folde
     assert status == 0 and "stood in" not in said
 
 
+@pytest.mark.slow
 def test_a_part_of_a_package_is_not_taken_for_a_missing_package_of_that_name(doctor, write, tmp_path):
     (tmp_path / ".git").mkdir()
     for name in ("pkg", "pkg/no_such_data", "pkg/models"):
@@ -227,6 +231,7 @@ def test_a_part_of_a_package_is_not_taken_for_a_missing_package_of_that_name(doc
     assert status == 0 and "stood in for: no_such_data (not installed here)" in said
 
 
+@pytest.mark.slow
 def test_a_folder_without_init_in_a_package_is_imported_anew(doctor, write, tmp_path):
     (tmp_path / ".git").mkdir()
     for name in ("pkg", "pkg/model", "pkg/utils"):
@@ -239,6 +244,7 @@ def test_a_folder_without_init_in_a_package_is_imported_anew(doctor, write, tmp_
     assert status == 0 and "left out" not in said
 
 
+@pytest.mark.slow
 def test_a_package_whose_init_fails_is_run_in_part(doctor, write):
     write("pkg/__init__.py", "SIZE = 7\nraise RuntimeError('no driver')\nOTHER = 1\n")
     write("pkg/model.py", f"from . import OTHER, SIZE\n{HEAD}")
@@ -285,6 +291,7 @@ for step in range(1000):
 )
 
 
+@pytest.mark.slow
 def test_only_what_the_name_needs_is_run(doctor, write, tmp_path):
     lines = SCRIPT.replace("HEAD_DIM = 7\n", "").replace("\n\nclass Head", "\nHEAD_DIM = 7\n\nclass Head")
     write("train.py", lines)
@@ -306,6 +313,7 @@ def test_a_file_that_needs_another_file_says_which_line(doctor, write):
     assert "NameError: name 'HEAD_DIM' is not defined" in said
 
 
+@pytest.mark.slow
 def test_a_file_that_reads_without_a_loop(doctor, write):
     write("model.py", f"import sys\ntext = open('no_such_input.txt').read()\nsys.exit(len(text))\n{HEAD}")
     assert doctor("model.py:Head", "--args", "11, 7")[0] == 0
@@ -355,6 +363,7 @@ def test_a_cell_is_read_if_its_magic_runs_it_as_python(write, magic, runs_python
 LOCALS = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        _, num_tokens, _ = x.shape", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binds", ["_, labels", "x", "m"])
 def test_a_name_that_the_class_and_the_call_bind_themselves_runs_no_cell(doctor, write, binds, tmp_path):
     loads = f"def load():\n    open('loaded.txt', 'w').close()\n    return 1, 2\n\n\n{binds} = load()"
@@ -391,6 +400,7 @@ def test_what_of_a_notebook_is_left_out_is_one_line_and_what_the_name_reads(doct
     assert "left out, because it failed: lesson.ipynb[cell 2]:1: HEAD_DIM = len(set(text)) (NameError: " in said
 
 
+@pytest.mark.slow
 def test_python_warns_of_no_line_of_the_file(doctor, write, recwarn):
     write(
         "model.py", f"import no_such_log\nimport no_such_frame\n\n\ndef is_b(t):\n    return t is not 'b'\n\n\n{HEAD}"
@@ -410,6 +420,7 @@ def test_a_name_that_only_a_script_has_says_where_to_set_it(doctor, write, where
     assert status == 2 and "set `WIDTH` above `if __name__ == '__main__'`" in shown + said
 
 
+@pytest.mark.slow
 def test_warnings_of_the_code_are_left_out(doctor, write, recwarn):
     shown = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        warnings.warn('x')")
     write("model.py", f"import warnings\n\nwarnings.warn('old')\n\n{shown}")
@@ -449,6 +460,7 @@ class Encoder(nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_a_width_that_the_code_was_built_with_comes_first(doctor, write):
     write("window.py", WINDOW)
     options = ["--tokens", "16", "--lengths", "16", "--call", "lambda m, x: m(torch.stack([x, x, x]))", "--not-causal"]
@@ -485,6 +497,7 @@ def test_wider_sizes_are_tried_and_a_guess_that_fails_is_called_one(doctor, writ
     assert said.endswith("These arguments are a guess: give --args, or a file with build() and --setup FILE.\n")
 
 
+@pytest.mark.slow
 def test_the_call_is_guessed_where_names_say_what_is_given(doctor, write):
     write(
         "model.py",
@@ -569,6 +582,7 @@ class Convolved(nn.Module):
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["nn.Conv1d", "nn.Conv2d"])
 def test_convolutions_get_their_width_first(doctor, write, kind):
     write("model.py", HEAD + WIDTH_FIRST)
@@ -590,6 +604,7 @@ def test_a_norm_that_computes_in_float32_does_not_keep_the_layout_from_being_fou
 # --- several targets ---
 
 
+@pytest.mark.slow
 def test_several_targets(doctor, write):
     write("model.py", HEAD)
     status, shown, said = doctor("model.py:Head", "model.py:Unscaled", "model.py:NoSuch", "--args", "11, 7")
@@ -602,6 +617,7 @@ def test_several_targets(doctor, write):
     assert (second["status"], second["ok"]) == (2, False) and second["error"].startswith("model.py has no NoSuch")
 
 
+@pytest.mark.slow
 def test_annotations_do_not_get_into_the_data(doctor, write):
     write("model.py", HEAD)
     _, shown, said = doctor("model.py:Unscaled", "--args", "11, 7", "--json", "--github")
@@ -646,6 +662,7 @@ def test_annotations_and_sarif_are_relative_to_the_repository(doctor, write, tmp
 CHILD = "from model.parts.base import Head\n\n\nclass Child(Head):\n    pass\n"
 
 
+@pytest.mark.slow
 def test_a_file_beside_the_target_does_not_hide_the_package_of_the_repository(doctor, write):
     write("model/parts/base.py", HEAD)
     write("model/parts/model.py", "raise RuntimeError('not what was meant')\n")
@@ -688,6 +705,7 @@ def test_a_context_is_given_in_place_of_keys_and_values(doctor, write, name):
     assert ("called as m(x, c, c, torch.ones(x.shape[1], c.shape[1]," in said) == (name == "Three")
 
 
+@pytest.mark.slow
 def test_the_only_tensor_with_rows_in_a_dict_is_the_output(doctor, write):
     given = "{'loss': torch.zeros(()), 'logits': super().forward(x), 'cache': None}"
     write("model.py", f"{HEAD}\n\nclass Fields(Head):\n    def forward(self, x):\n        return {given}\n")

@@ -42,6 +42,7 @@ def file(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_file_with_a_right_model_agrees_on_all_paths(file, capsys):
     assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3"]) == 0
     assert "GPT: 8 paths run, all agree." in capsys.readouterr().out

@@ -81,6 +81,7 @@ def test_what_is_wrong_is_named_and_located(name, case):
         assert result.located, f"not located: {result}"
 
 
+@pytest.mark.slow
 def test_an_exception_is_a_case_of_its_mistake_and_the_goal_of_lines_is_met():
     marked = {f"{name}:{case.name}": case.mistake for name, case in WRONG if case.lines}
     for mistake in CATALOGUE.values():
@@ -124,6 +125,7 @@ def finding(mistake, where=None):
     return Finding.named(mistake, "0.5 apart", where)
 
 
+@pytest.mark.slow
 def test_the_score_counts_each_kind_of_miss(monkeypatch, capsys):
     marked = [case for _, case in WRONG if case.lines][:5]
     mine = [finding(case.mistake, case.lines[0]) for case in marked]

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
@@ -13,28 +12,6 @@ from tests.diagnosis.marked_lines import marked
 def examined(module, **options):
     torch.manual_seed(3)
     return diagnose(module.eval(), torch.randn(2, 6, 10), num_heads=3, **options)
-
-
-class Buckets(Parts):
-    """A table is read by the distance of a key before its query; all later keys count as the query itself."""
-
-    def __init__(self, right: bool):
-        super().__init__()
-        self.table, self.right = nn.Embedding(8, 3), right
-
-    def forward(self, x):
-        q, k, v = self.qkv(x)
-        at = torch.arange(x.shape[1], device=x.device)
-        keys, queries = (at[None], at[:, None]) if self.right else (at[:, None], at[None])
-        before = queries - keys  # wrong
-        return self.attend(self.scores(q, k) + self.table(before.clamp(min=0)).permute(2, 0, 1), v)
-
-
-def test_distances_that_are_counted_the_other_way_round_are_found():
-    assert examined(Buckets(right=True)).ok
-    (finding,) = examined(Buckets(right=False)).findings
-    assert finding.title.endswith("a bias by distance counts distances the other way round.")
-    assert {finding.where} == marked(Buckets)
 
 
 class Logarithm(Parts):
@@ -73,44 +50,11 @@ class Twice(Parts):
         return self.attend(scores, v)
 
 
-@pytest.mark.parametrize("after", [lambda table: table.mT.tril(), lambda table: (table * 0 - 1e4).triu(1)])
-def test_another_bias_or_a_mask_may_be_added_after_one(after):
-    assert examined(Twice(after), lengths=[6]).ok
-
-
-def test_two_biases_after_each_other_are_right_although_the_first_one_is_zero():
-    module = Twice(lambda table: torch.arange(36.0).sin().view(6, 6).to(table))
-    nn.init.zeros_(module.table)
-    assert examined(module, lengths=[6]).ok
-
-
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_bias_that_is_added_twice_is_found(repeated):
     (finding,) = examined(Twice(lambda table: table[None], repeated), lengths=[6]).findings
     assert finding.title.endswith("a bias is added twice.")
     assert {finding.where} == marked(Twice)
-
-
-class Learned(Parts):
-    """A learned slope for each head, which `positive` keeps above zero or not."""
-
-    def __init__(self, positive, sign: int):
-        super().__init__()
-        self.slopes, self.positive, self.sign = nn.Parameter(torch.tensor([0.2, 0.5, 0.8])), positive, sign
-
-    def forward(self, x):
-        q, k, v = self.qkv(x)
-        at = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
-        bias = self.sign * self.positive(self.slopes)[:, None, None] * (at - at[:, None])  # wrong
-        return self.attend(self.scores(q, k) + bias, v)
-
-
-def test_a_slope_that_is_kept_positive_has_a_wrong_sign():
-    assert examined(Learned(F.softplus, 1)).ok
-    assert examined(Learned(torch.clone, -1)).ok  # training may change the sign
-    (finding,) = examined(Learned(F.softplus, -1)).findings
-    assert finding.mistake == "bias-wrong-sign"
-    assert {finding.where} == marked(Learned)
 
 
 class Signed(Parts):

@@ -12,28 +12,6 @@ from tests.diagnosis.cached_code import HEADS, WIDTH, Cached, Returned
 pytestmark = pytest.mark.one_in(4)
 
 X = torch.randn(2, 6, WIDTH, generator=torch.Generator().manual_seed(3))
-CONTEXT = torch.randn(2, 7, WIDTH, generator=torch.Generator().manual_seed(4))
-
-
-class Cross(Cached):
-    """Keys and values of the context are computed once and handed on; `swap` exchanges those that come back."""
-
-    def forward(self, x, context, stored=None):
-        q = self.heads(x, 0)[0]
-        k, v = self.heads(context, 0)[1:] if stored is None else stored
-        if stored is not None and self.mistake:
-            k, v = {"swap": (v, k), "cut": (k[:, :, 1:], v[:, :, 1:])}[self.mistake]
-        return self.o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)), (k, v)
-
-
-class CrossFilled(Cross):
-    """They are put into a dict of the caller's."""
-
-    def forward(self, x, context, memo=None):
-        y, kept = super().forward(x, context, None if memo is None else memo.get("kept"))
-        if memo is not None:
-            memo["kept"] = kept
-        return y
 
 
 class Slots(nn.Module):
@@ -156,20 +134,6 @@ class Buffers(Cached):
             k, v = (one[:, :, :end] for one in self.slots.update(slice(self.count, end), k, v))
             self.count = end
         return self.attend(q, k, v)
-
-
-PAGE = {"context": CONTEXT, "call": lambda m, x, c: m(x, c)}  # as book/doctor.md says
-
-
-@pytest.mark.parametrize("told", [PAGE, {"context": CONTEXT}])
-@pytest.mark.parametrize(
-    ("kind", "mistake", "status"),
-    [(Cross, "", 0), (Cross, "swap", 1), (Cross, "cut", 1), (CrossFilled, "", 0), (CrossFilled, "swap", 1)],
-)
-def test_a_cache_of_the_context_is_run(kind, mistake, status, told):
-    if kind is Cross and "call" in told:
-        told = {**told, "call": lambda m, x, c: m(x, c)[0]}
-    check(kind(mistake), status, "paths-differ", told)
 
 
 @pytest.mark.parametrize(

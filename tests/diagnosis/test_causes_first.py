@@ -143,6 +143,7 @@ def assert_named(report, cls, mistake):
     assert report.findings[0].where in marked(cls, mistake), report.in_words()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "options", "call"), PIECES)
 def test_pieces(cls, options, call):
     report = draw(cls, call=call, **options)
@@ -185,11 +186,6 @@ class TurnsPiecesAlike(TurnsPairs):
         return slice(0, t.shape[2])
 
 
-def test_columns_of_a_rotation_in_later_pieces():
-    report = draw(TurnsPairs, call=in_pieces(PROMPT))
-    assert report.ok, report.in_words()
-
-
 def test_pieces_that_restart_with_a_table_of_16_bits():
     report = draw(TurnsPiecesAlike, call=in_pieces(PROMPT))
     assert report.mistakes[:1] == ("positions-restart-in-cache",), report.in_words()
@@ -210,6 +206,7 @@ class LeavesTheAnglesToAHelper(IgnoresAngles):
         return t * cos + torch.cat([-second, first], -1) * sin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [LeavesTheAnglesToAHelper, IgnoresAngles])
 def test_angles_that_a_module_is_given(cls):
     angles = torch.outer(torch.arange(float(SLOTS)), torch.tensor([1.0, 0.1])).repeat(1, 2)
@@ -223,37 +220,6 @@ def test_angles_that_a_module_is_given(cls):
         assert_named(report, IgnoresAngles, "rotary-unused")
     else:
         assert report.ok, report.in_words()
-
-
-class SoftmaxesTwiceOverSlots(Plain):
-    def forward(self, x, at, kept):
-        q, k, v = (self.split(one(x)) for one in (self.q_proj, self.k_proj, self.v_proj))
-        kept[0][:, :, at], kept[1][:, :, at] = k, v
-        hidden = torch.arange(SLOTS, device=x.device) > at[:, None]
-        weights = (q @ kept[0].mT / math.sqrt(HEAD_DIM)).masked_fill(hidden, -torch.inf).softmax(-1)
-        weights = weights.softmax(-1)  # double-softmax
-        return self.out_proj((weights @ kept[1]).transpose(1, 2).flatten(2))
-
-
-class WritesEachValueIntoTheFirstSlot(Plain):
-    def forward(self, x, at, kept):
-        q, k, v = (self.split(one(x)) for one in (self.q_proj, self.k_proj, self.v_proj))
-        kept[0][:, :, at] = k
-        kept[1][:, :, : len(at)] = v  # stale-cache
-        last = int(at[-1]) + 1
-        return self.out_proj(self.weigh(q, kept[0][:, :, :last], kept[1][:, :, :last]).transpose(1, 2).flatten(2))
-
-
-@pytest.mark.parametrize(
-    ("cls", "mistake"), [(SoftmaxesTwiceOverSlots, "double-softmax"), (WritesEachValueIntoTheFirstSlot, "stale-cache")]
-)
-def test_slots(cls, mistake):
-    def decode(module, x):
-        kept = [x.new_zeros(len(x), HEADS, SLOTS, HEAD_DIM) for _ in range(2)]
-        at = torch.arange(x.shape[1], device=x.device)
-        return torch.cat([module(x[:, one], one, kept) for one in at.split(1)], 1)
-
-    assert_named(draw(cls, call=decode), cls, mistake)
 
 
 class SubtractsTheLargestScore(Plain):
@@ -438,34 +404,6 @@ def test_the_width_of_the_output_beside_a_context(cls, given, wrong):
     assert report.mistakes == (("output-projection-shape",) if wrong else ()), report.in_words()
 
 
-class ReadsValuesForKeys(Cross):
-    """Two results, of which the caller takes one, so that the other values are not used either."""
-
-    def __init__(self):
-        super().__init__(WIDTH, WIDTH, WIDTH)
-        self.other_value = nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x, context):
-        q, _, v, other = (
-            one(given).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
-            for one, given in (
-                (self.q_proj, x), (self.k_proj, context), (self.v_proj, context), (self.other_value, x),
-            )
-        )  # fmt: skip
-        weights = (q @ v.mT / math.sqrt(HEAD_DIM)).softmax(-1)  # scores-from-values
-        back = (v @ q.mT / math.sqrt(HEAD_DIM)).softmax(-1) @ other
-        return self.out_proj((weights @ v).transpose(1, 2).flatten(2)), back
-
-
-def test_scores_from_values_beside_a_second_result():
-    torch.manual_seed(1)
-    report = diagnose(
-        ReadsValuesForKeys(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS,
-        context=torch.randn(BATCH, CONTEXT_TOKENS, WIDTH), call=lambda m, x, c: m(x, c)[0],
-    )  # fmt: skip
-    assert_named(report, ReadsValuesForKeys, "scores-from-values")
-
-
 class ReturnsWeights(Plain):
     def forward(self, x, bias, return_attn=False):
         q, k, v = (self.split(one(x)) for one in (self.q_proj, self.k_proj, self.v_proj))
@@ -512,26 +450,3 @@ class ReadsValuesAlone(nn.Module):
 
 def test_nothing_reads_the_weights_behind_a_norm_over_tokens():
     assert_named(draw(ReadsValuesAlone, causal=False), ReadsValuesAlone, "weights-not-applied")
-
-
-class SplitsByAViewUnderAMask(Plain):
-    def split(self, t):
-        return t.reshape(len(t), HEADS, -1, HEAD_DIM)  # split-without-transpose
-
-    def forward(self, x, hidden):
-        q, k, v = (self.split(one(x)) for one in (self.q_proj, self.k_proj, self.v_proj))
-        scores = (q @ k.mT / math.sqrt(HEAD_DIM)).masked_fill(hidden[:, None, None], -torch.inf)
-        return self.out_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-
-def test_heads_that_are_cut_by_a_view_under_a_mask():
-    lengths = torch.tensor([[6], [4], [5]])
-
-    def call(module, x):
-        return module(x, torch.arange(TOKENS, device=x.device) >= lengths.to(x.device))
-
-    torch.manual_seed(1)
-    keep = (torch.arange(TOKENS) < lengths)[:, None, None]
-    x = torch.randn(3, TOKENS, WIDTH)
-    report = diagnose(SplitsByAViewUnderAMask(), x, causal=False, keep=keep, num_heads=HEADS, call=call)
-    assert_named(report, SplitsByAViewUnderAMask, "split-without-transpose")

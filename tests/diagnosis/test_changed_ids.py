@@ -44,20 +44,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize(("change", "cut"), CHANGES.values(), ids=CHANGES)
-def test_ids_may_be_changed_before_they_are_embedded(change, cut, layers):
-    report = diagnose(Model(change, cut=cut, layers=layers), IDS, num_heads=HEADS)
-    assert report.ok and report.exit_status == 0, report
-    seeing = Model(change, cut=cut, layers=layers, causal=False)
-    assert diagnose(seeing, IDS, num_heads=HEADS).mistakes == ("no-causal-mask",)
-
-
-def test_ids_that_are_the_same_for_all_tokens_of_a_kind_are_no_tokens():
-    with pytest.raises(TypeError, match="ids need a module inside the model"):
-        diagnose(Model(lambda ids: (ids > 4).long()), IDS)
-
-
 class Tied(nn.Embedding):
     """Also the head of its model, as of some GPT-2s."""
 
@@ -111,18 +97,6 @@ def call(model, ids, context):
 
 
 FEATURES = torch.randn(2, 7, 20, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "mistakes"), [({}, ()), ({"causal": False}, ("no-causal-mask",)), ({"scale": 1.0}, ("missing-scale",))]
-)
-@pytest.mark.parametrize("context", [FEATURES, IDS[:, :7]], ids=["features", "ids"])
-def test_a_decoder_of_ids_may_get_a_context(wrong, mistakes, context):
-    model = Decoder(embeds=context is not FEATURES, **wrong)
-    report = diagnose(model, IDS, context=context, call=call, num_heads=HEADS)
-    assert report.mistakes == mistakes and "2 attentions found, 2 examined" in report.in_words(), report
-    if context is FEATURES:
-        assert diagnose(model, IDS, context=context, num_heads=HEADS).mistakes == mistakes
 
 
 def test_a_context_beside_ids_is_refused_with_what_to_do():

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
-from tests.diagnosis.marked_lines import marked
 
 HEADS, D = 3, 12
 device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -62,59 +61,6 @@ class MovesByItself(Base):
 
 def test_what_the_constructor_moves_to_the_given_device_is_there():
     assert diagnose(MovesByItself("cpu"), X, num_heads=HEADS).ok
-
-
-class OfScript(Base):
-    def keep(self, count):
-        return torch.ones(count, count, dtype=torch.bool, device=device).tril()
-
-
-@pytest.mark.skipif(device != "cpu", reason="x is on the CPU")
-def test_a_device_that_a_script_names_once_is_that_of_x():
-    report = diagnose(OfScript(), X, num_heads=HEADS)
-    assert report.ok, report.in_words()
-    assert device == "cpu"
-
-
-class Chosen(Base):
-    def __init__(self):
-        super().__init__()
-        self.dev = torch.device("cpu")
-
-    def keep(self, count):
-        return torch.ones(count, count, dtype=torch.bool, device=self.dev).tril()  # wrong
-
-
-def test_a_device_that_the_constructor_chooses_is_pinned():
-    report = diagnose(Chosen(), X, num_heads=HEADS)
-    assert report.mistakes == ("device-pinned",) and report.findings[0].where in marked(Chosen), report
-
-
-class SetUp(Base):
-    """A mask that a method makes, wherever the default device is."""
-
-    def set_up(self, count):
-        self.register_buffer("visible", torch.ones(count, count, dtype=torch.bool).tril())  # wrong
-
-    def keep(self, count):
-        return self.visible[:count, :count]
-
-
-def within_its_device(code, x):
-    with torch.device(x.device):
-        code.set_up(8)
-    return code(x)
-
-
-def without_device(code, x):
-    code.set_up(8)
-    return code(x)
-
-
-def test_what_is_made_within_the_device_of_x_is_there():
-    assert diagnose(SetUp(), X, num_heads=HEADS, call=within_its_device).ok
-    report = diagnose(SetUp(), X, num_heads=HEADS, call=without_device)
-    assert report.mistakes == ("device-pinned",) and report.findings[0].where in marked(SetUp), report
 
 
 class MayBeTold(Base):

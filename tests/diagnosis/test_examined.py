@@ -64,24 +64,6 @@ def test_weights_that_are_not_applied_are_found_among_zeros():
     assert "weights-not-applied" in [finding.mistake for finding in report.findings], report
 
 
-class NoTensor(Base):
-    """Gives PyTorch's function an empty tensor on the CPU in place of weights that it doesn't read."""
-
-    def forward(self, x):
-        x = x.transpose(0, 1)
-        parts = {f"{name}_proj_weight": getattr(self, f"to_{name}").weight for name in "qkv"}
-        biases = torch.cat([self.to_q.bias, self.to_k.bias, self.to_v.bias])
-        output, _ = F.multi_head_attention_forward(
-            x, x, x, D, HEADS, torch.empty([0]), biases, None, None, False, 0.0, self.to_out.weight,
-            self.to_out.bias, use_separate_proj_weight=True, need_weights=False, **parts,
-        )  # fmt: skip
-        return output.transpose(0, 1)
-
-
-def test_a_tensor_without_elements_may_stand_for_none_on_the_cpu():
-    assert diagnose(NoTensor(), X, num_heads=HEADS, causal=False).ok
-
-
 # --- rows that are no tokens of x, or not the same ones ---
 
 WRONG = {"scale": ("missing-scale",), "axis": ("softmax-wrong-axis",), "merge": ("merge-without-transpose",)}
@@ -183,29 +165,6 @@ def test_attention_over_other_rows_than_tokens_is_examined(kind):
     assert report.exit_status == 0 and report.attentions, report
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-@pytest.mark.parametrize("kind", KINDS[:-1])
-def test_a_mistake_is_found_in_attention_over_other_rows(kind, mistake):
-    report = diagnose(kind(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
-    assert report.mistakes[:1] == WRONG[mistake], report
-
-
-class ConvolvedAfterSplit(ConvolvedAndFewer):
-    """The first token is cut off, and only the others are convolved."""
-
-    def forward(self, x):
-        first, others = x.split([1, 8], dim=1)
-        grid = others.mT.unflatten(-1, (2, 4))
-        parts = (conv(grid).flatten(2).mT for conv in (self.of_queries, self.of_keys, self.of_values))
-        return self.attend(*(torch.cat([first, part], dim=1) for part in parts))
-
-
-@pytest.mark.parametrize("mistake", ["", *WRONG])
-def test_a_part_of_the_tokens_is_not_taken_for_all(mistake):
-    report = diagnose(ConvolvedAfterSplit(mistake), torch.cat([EIGHT, EIGHT[:, :1]], 1), num_heads=HEADS, causal=False)
-    assert report.mistakes[:1] == WRONG.get(mistake, ()) and report.attentions, report
-
-
 # --- heads that are mixed ---
 
 
@@ -272,34 +231,6 @@ class Grid(Rows):
         return out.view(windows.shape).transpose(2, 3).reshape(grid.shape)
 
 
-class Image(Grid):
-    """The same over all pixels of (batch, width, row, column), by convolutions."""
-
-    def __init__(self, mistake="", way=""):
-        super().__init__(mistake)
-        self.norm, self.inner = nn.GroupNorm(3, D), nn.Conv2d(D, D, 1)
-
-    def forward(self, image):
-        pixels = self.inner(self.norm(image)).flatten(2).mT
-        return self.attend(pixels, pixels, pixels).mT.view(image.shape)
-
-
-@pytest.mark.parametrize("mistake", ["", *WRONG])
-@pytest.mark.parametrize("way", ["all", "rows", "columns", "windows", "image"])
-def test_tokens_with_several_axes_are_examined(way, mistake):
-    shape = (2, D, 2, 4) if way == "image" else (2, 2, 4, D)
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    code = Image(mistake) if way == "image" else Grid(mistake, way)
-    report = diagnose(code, x, num_heads=HEADS, causal=False)
-    if mistake == "merge":  # which also moves what a token sees
-        assert report.exit_status == 1, report
-        return
-    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
-    assert report.exit_status == int(bool(mistake)), report
-    groups = {"rows": "2 groups of 4", "columns": "4 groups of 2", "windows": "2 groups of 4"}.get(way)
-    assert groups is None or mistake or groups in str(report.remarks), report
-
-
 class ImageByTables(Grid):
     """The pixels of (batch, width, row, column) by matrices that are parameters, without a layer that has a width."""
 
@@ -341,33 +272,12 @@ class ByRowOfKeys(Grid):
         return self.to_out((weights.flatten(-2) @ v).transpose(1, 2).reshape(batch, rows, columns, D))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["", "axis"])
 def test_softmax_over_one_of_the_axes_of_the_keys_is_named(mistake):
     x = torch.randn(2, 2, 3, D, generator=torch.Generator().manual_seed(0))
     report = diagnose(ByRowOfKeys(mistake), x, num_heads=HEADS, causal=False)
     assert report.mistakes == WRONG.get(mistake, ()) and report.exit_status == int(bool(mistake)), report
-
-
-@pytest.mark.parametrize("mistake", ["", *WRONG])
-@pytest.mark.parametrize("way", ["all", "rows", "columns", "windows", "image"])
-def test_a_grid_of_more_tokens_than_can_be_traced_is_cut(way, mistake):
-    shape = (2, D, 8, 8) if way == "image" else (2, 8, 8, D)
-    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    code = Image(mistake) if way == "image" else Grid(mistake, way)
-    report = diagnose(code, x, num_heads=HEADS, causal=False)
-    assert report.exit_status == int(bool(mistake)), report
-    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
-
-
-class OfOneSize(Grid):
-    def forward(self, grid):
-        tokens = grid.reshape(-1, 64, D)  # of 64 pixels, even if they are those of two samples
-        return self.attend(tokens, tokens, tokens).view(grid.shape)
-
-
-def test_a_grid_is_not_cut_where_samples_would_mix():
-    with pytest.raises(ValueError, match="x has 64 tokens along its axes, and at most 62 can be traced"):
-        diagnose(OfOneSize(way="all"), torch.randn(2, 8, 8, D), causal=False)
 
 
 class WindowsOfRow(Grid):
@@ -388,43 +298,6 @@ class WindowsOfRow(Grid):
 
     def windows(self, grid):
         return grid.unflatten(2, (2, 2)).unflatten(1, (2, 2)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
-
-
-@pytest.mark.parametrize("mistake", ["", *WRONG])
-@pytest.mark.parametrize(("shift", "groups"), [(0, "4 groups of 4"), (1, "9 groups of 1 to 4")])
-def test_windows_of_a_grid_whose_tokens_come_in_a_row_are_examined(shift, groups, mistake):
-    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
-    report = diagnose(WindowsOfRow(mistake, shift), x, num_heads=HEADS, causal=False, lengths=[16])
-    assert report.exit_status == int(bool(mistake)), report
-    assert mistake or groups in str(report.remarks), report
-    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
-
-
-class Stripes(Grid):
-    """Tokens in a row are a grid of 4 x 4: one head sees pairs of columns and the others see pairs of rows."""
-
-    def forward(self, x):
-        parts = torch.cat([self.to_q(x), self.to_k(x), self.to_v(x)], -1)
-        q, k, v = parts.unflatten(-1, (3, HEADS, HEAD_DIM)).permute(2, 0, 3, 1, 4)
-        columns = self.stripes(
-            *(part[:, :1].unflatten(2, (4, 2, 2)).transpose(2, 3).flatten(3, 4) for part in (q, k, v))
-        )
-        rows = self.stripes(*(part[:, 1:].unflatten(2, (2, 8)) for part in (q, k, v)))
-        columns = columns.unflatten(3, (4, 2)).transpose(2, 3)
-        heads = torch.cat([columns.flatten(2, 4), rows.flatten(2, 3)], dim=1)
-        return self.to_out(heads.transpose(1, 2).flatten(2))
-
-    def stripes(self, q, k, v):
-        scale = 1.0 if self.mistake == "scale" else HEAD_DIM**-0.5
-        return (q @ k.mT * scale).softmax(-2 if self.mistake == "axis" else -1) @ v
-
-
-@pytest.mark.parametrize("mistake", ["", "scale", "axis"])
-def test_heads_that_see_other_stripes_of_a_grid_each_are_no_mistake(mistake):
-    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
-    report = diagnose(Stripes(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
-    assert report.mistakes == WRONG.get(mistake, ()), report
-    assert mistake or "give `keep`, (1, head, query, key)" in str(report.remarks), report
 
 
 class Unfolded(WindowsOfRow):
@@ -450,26 +323,6 @@ def test_heads_whose_columns_are_hidden_are_not_said_to_share_them(mistake, hidd
     module.hidden = hidden
     report = diagnose(module, x, num_heads=HEADS, causal=False, lengths=[16])
     assert report.mistakes == WRONG.get(mistake, ()) and bool(report.not_judged) == hidden, report
-
-
-class SumOfAxes(Grid):
-    """Each token reads its row and, by another attention, its column."""
-
-    def __init__(self, mistake=""):
-        super().__init__(mistake)
-        self.rows = Rows()
-
-    def forward(self, grid):
-        columns = grid.transpose(1, 2)
-        return self.rows.attend(grid, grid, grid) + self.attend(columns, columns, columns).transpose(1, 2)
-
-
-@pytest.mark.parametrize("mistake", ["", *WRONG])
-def test_attentions_along_the_axes_of_a_grid_are_examined_one_by_one(mistake):
-    x = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
-    report = diagnose(SumOfAxes(mistake), x, num_heads=HEADS, causal=False)
-    assert report.exit_status == int(bool(mistake)) and len(report.attentions) == 2, report
-    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
 
 
 class ImageOfContext(Grid):
@@ -537,116 +390,6 @@ def test_tied_rows_that_are_weighed_are_not_accused():
     assert report.exit_status == 2 and "rows are tied" in report.findings[0].title, report
 
 
-# --- steps after attention that mix tokens ---
-
-
-class ConvolvedLater(ConvolvedAndFewer):
-    """Fewer keys than tokens, and a convolution of the grid behind the residual."""
-
-    def __init__(self, mistake=""):
-        super().__init__(mistake)
-        self.reduced, self.later = nn.Conv2d(D, D, 2, 2), nn.Conv2d(D, D, 3, padding=1)
-
-    def forward(self, x):
-        fewer = self.reduced(x.mT.unflatten(-1, (2, 4))).flatten(2).mT
-        x = x + self.attend(x, fewer, fewer)
-        return x + self.later(x.mT.unflatten(-1, (2, 4))).flatten(2).mT
-
-
-@pytest.mark.parametrize("mistake", ["", *WRONG])
-def test_a_convolution_behind_attention_is_no_wrong_merge(mistake):
-    report = diagnose(ConvolvedLater(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
-    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
-    assert report.exit_status == int(bool(mistake)), report
-
-
-# --- a small number that keeps softmax from dividing by 0 ---
-
-
-class WithFloor(Rows):
-    """Softmax written out, with eps added to each weight, and a mask that multiplies before or after the sum."""
-
-    def forward(self, x):
-        parts = (self.to_q(x), self.to_k(x), self.to_v(x))
-        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
-        scores = q @ k.mT * HEAD_DIM**-0.5
-        shown = torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device).tril()
-        weights = (scores - scores.amax(-1, keepdim=True)).exp()
-        if self.mistake == "late":
-            weights = (weights + 1e-6 / x.shape[1]) / (weights.sum(-1, keepdim=True) + 1e-6) * shown
-        else:
-            weights = weights * shown if self.mistake != "idle" else weights
-            weights = (weights + 1e-6 / x.shape[1]) / (weights.sum(-1, keepdim=True) + 1e-6)
-        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
-
-
-@pytest.mark.parametrize(
-    ("mistake", "found"), [("", ()), ("late", ("mask-after-softmax",)), ("idle", ("no-causal-mask",))]
-)
-def test_eps_added_to_the_weights_shows_no_hidden_token(mistake, found):
-    assert diagnose(WithFloor(mistake), X, num_heads=HEADS).mistakes == found
-
-
-# --- numbers that a generator of `call` draws ---
-
-
-class Biased(Rows):
-    def forward(self, x, bias):
-        return self.attend(x, x, x) + bias
-
-
-def test_numbers_from_a_generator_of_call_do_not_mix_samples():
-    def call(module, x):
-        bias = torch.randn(D, generator=torch.Generator().manual_seed(3), dtype=x.dtype)
-        return module(x, bias.to(x))
-
-    assert diagnose(Biased(), X, num_heads=HEADS, causal=False, call=call).ok
-
-
-class PaddedLatents(LearnedQueries):
-    """Learned queries read x without its padding, or nothing but its padding."""
-
-    def forward(self, x, visible):
-        latents = self.latents.expand(len(x), -1, -1)
-        q, k, v = (
-            part.unflatten(-1, (HEADS, -1)).transpose(-2, -3)
-            for part in (self.to_q(latents), self.to_k(x), self.to_v(x))
-        )
-        visible = ~visible if self.mistake == "inverted" else visible
-        return self.to_out(F.scaled_dot_product_attention(q, k, v, visible[:, None, None]).transpose(1, 2).flatten(2))
-
-
-@pytest.mark.parametrize("four_axes", [True, False])
-@pytest.mark.parametrize(("mistake", "found"), [("", ()), ("inverted", ("mask-inverted",))])
-def test_padding_is_expected_of_keys_that_learned_queries_read(four_axes, mistake, found):
-    keep = torch.ones(X.shape[:2], dtype=torch.bool)
-    keep[0, -2:] = False
-
-    def call(module, x):
-        visible = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        visible[0, -2:] = False
-        return module(x, visible)
-
-    options = {"causal": False, "keep": keep[:, None, None] if four_axes else keep}
-    report = diagnose(PaddedLatents(mistake), X, num_heads=HEADS, call=call, **options)
-    assert report.mistakes == found and report.exit_status == len(found), report
-
-
-class GlobalQuery(Base):
-    """Along the columns of a grid, keys of each row are compared with the mean of the queries of all rows."""
-
-    def forward(self, grid):
-        q, k, v = (self.split(part(grid)) for part in (self.to_q, self.to_k, self.to_v))
-        weights = (q.mean(1, keepdim=True) @ k.mT * HEAD_DIM**-0.5).softmax(-1)
-        return self.to_out((weights @ v).transpose(-2, -3).flatten(-2))
-
-
-def test_queries_that_are_means_are_no_channels():
-    x = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
-    (finding,) = diagnose(GlobalQuery(), x, num_heads=HEADS, causal=False).findings
-    assert "attention over reduced tokens" in finding.title, finding
-
-
 # --- slots ---
 
 
@@ -675,11 +418,6 @@ def test_slots_may_compete_for_tokens():
         assert added == 0 or not any("sum to 1" in one for one in report.checked), report
     report = diagnose(Slots(divided=False), X, causal=False, num_heads=HEADS)
     assert report.mistakes == ("softmax-wrong-axis",), report
-
-
-def test_random_rows_are_named_once():
-    report = diagnose(Slots(noise=0.1), X, causal=False, num_heads=HEADS)
-    assert [finding.title.endswith("its output is random.") for finding in report.findings] == [True], report
 
 
 class OneStep(Base):

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.attention import apply_rotary
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
@@ -108,10 +107,3 @@ def test_rotations_by_given_tables(code, mistake, call):
         assert report.findings[0].where in marked(code), report
     if code is ThrownAway:
         assert "the cosines and sines of the positions are given and never change the output" in str(report)
-
-
-def test_the_rotation_is_that_of_the_library():
-    x = torch.randn(BATCH, HEADS, TOKENS, HEAD_DIM, generator=torch.Generator().manual_seed(1))
-    cos, sin = tables(TOKENS)
-    half = HEAD_DIM // 2
-    torch.testing.assert_close(turned(x, cos, sin), apply_rotary(x, cos[:, :half], sin[:, :half]))

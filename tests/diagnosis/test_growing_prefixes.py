@@ -69,12 +69,6 @@ def examined(model):
     return diagnose(model.eval(), torch.randint(31, (2, 7)), num_heads=3, call=token_by_token)
 
 
-def test_a_prefix_that_comes_again_has_its_own_rows():
-    torch.manual_seed(1)
-    report = examined(Speaking(1))
-    assert report.ok, report.in_words()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("turns", [False, True])
 def test_rows_of_no_query_that_was_asked_for_are_not_examined(turns):

@@ -35,18 +35,10 @@ PUTS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("put", PUTS.values(), ids=PUTS)
 def test_hooks_do_nothing_where_there_is_no_gradient(put):
     assert diagnose(Hooked(put), X).ok
     assert diagnose(Hooked(put, scale=1), X).mistakes == ("missing-scale",)
     assert scan(Hooked(put), X).ok
     assert "retain_grad" not in vars(Tensor)
-
-
-def test_hooks_are_as_they_were_afterwards():
-    module = Hooked(PUTS["a hook"])
-    diagnose(module, X)
-    with torch.no_grad(), pytest.raises(RuntimeError, match="hook"):
-        module(X)
-    module(X).sum().backward()
-    assert module.gradient is not None

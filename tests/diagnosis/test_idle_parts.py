@@ -146,6 +146,7 @@ class Block(nn.Module):
         return self.attention(x)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("code", [Gated, Slopes, NarrowNetwork, HeadGates, Modulated, lambda: Block(Attention())])
 def test_parts_that_are_used_are_right(code):
     assert diagnose(code(), X).ok

@@ -286,8 +286,3 @@ def test_the_line_that_makes_pieces_differ(wrong, call, mistake):
     report = report_of(wrong, call)
     assert report.mistakes[:1] == (mistake,), report
     assert report.findings[0].where in marked(wrong), report
-
-
-@pytest.mark.parametrize(("right", "call"), [(Base, in_pieces), (Base, two_by_two), (Slots, in_slots)])
-def test_the_code_around_is_right(right, call):
-    assert report_of(right, call).ok

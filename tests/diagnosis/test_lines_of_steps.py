@@ -211,30 +211,6 @@ class HiddenInCopy(Base):
         return scores.softmax(dim=-1) @ v
 
 
-class OneHead(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.to_q, self.to_k, self.to_v = (nn.Linear(WIDTH, HEAD_DIM) for _ in range(3))
-
-    def forward(self, x):
-        q, k, v = self.to_q(x), self.to_k(x), self.to_v(x)
-        weights = products(q, k).masked_fill(hidden(products(q, k)), -torch.inf).softmax(dim=-1)
-        assert weights.shape[-1] == v.shape[-2]
-        out = v  # wrong
-        return out
-
-
-class ListOfHeads(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.heads = nn.ModuleList(OneHead() for _ in range(HEADS))
-        self.to_out = nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x):
-        out = torch.cat([head(x) for head in self.heads], dim=-1)
-        return self.to_out(out)
-
-
 class QueriesOfFlatTokens(Base):
     def __init__(self):
         super().__init__()
@@ -284,24 +260,6 @@ class HeadsBeforeSamples(Base):
         return self.to_out(both[..., :WIDTH] + both[..., WIDTH:])
 
 
-def turned(q, k, cos, sin):
-    half = torch.cat((-q[..., HEAD_DIM // 2 :], q[..., : HEAD_DIM // 2]), dim=-1)
-    q_turned = q * cos + half * sin
-    k_turned = k  # kept
-    assert k_turned.shape == k.shape
-    return q_turned, k_turned
-
-
-class KeysKeepTheirName(Base):
-    def rotate(self, q, k):
-        angles = torch.arange(q.shape[-2], device=q.device)[:, None] / torch.tensor([1.0, 9.0], device=q.device)
-        cos, sin = angles.cos().repeat(1, 2).to(q), angles.sin().repeat(1, 2).to(q)
-        return turned(q, k, cos, sin)
-
-    def attend(self, q, k, v):
-        return weighed(q, k, v, hidden(products(q, k)))
-
-
 class OtherKernel(Base):
     def __init__(self):
         super().__init__()
@@ -343,18 +301,6 @@ def test_the_line_of_the_step(wrong, mistake, options):
     report = report_of(wrong, **options)
     assert report.mistakes[:1] == (mistake,), report
     assert report.findings[0].where in marked(wrong), report
-
-
-def test_values_that_a_head_renames():
-    report = report_of(ListOfHeads)
-    assert report.mistakes[:1] == ("weights-not-applied",), report
-    assert report.findings[0].where in marked(OneHead), report
-
-
-def test_keys_that_a_helper_gives_back_as_they_came():
-    report = report_of(KeysKeepTheirName)
-    assert report.mistakes[:1] == ("rotary-unused",), report
-    assert report.findings[0].where in marked(turned, "kept"), report
 
 
 @pytest.mark.parametrize("before", [1, 3])

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
@@ -131,57 +130,9 @@ class NoKeys(Masked):
         return queries, keys * 0.0, values
 
 
-class WrittenOut(Masked):
-    def weights(self, scores):
-        exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
-        return exponentials / exponentials.sum(-1, keepdim=True)
-
-
 class SoftmaxOfOne(Masked):
     def weights(self, scores):
         return scores[:, :, None].softmax(2)[:, :, 0]  # wrong
-
-
-class Blocks(Masked):
-    """Tokens see those of their own block of three and of earlier blocks; `keep` says so."""
-
-    def hidden(self, scores):
-        blocks = torch.arange(scores.shape[-1], device=scores.device) // 3
-        return blocks[:, None] < blocks
-
-
-class BlocksExchanged(Blocks):
-    def hide(self, scores, hidden):
-        return scores.masked_fill(hidden.mT, -torch.inf)  # wrong
-
-
-class Equal(Masked):
-    """Its values are averaged, whatever the weights are."""
-
-    def weights(self, scores):
-        weights = scores.softmax(-1)
-        return torch.ones_like(weights).tril() / torch.ones_like(weights).tril().sum(-1, keepdim=True)  # wrong
-
-
-class FarFavoured(Masked):
-    """A bias that grows with the logarithm of the distance."""
-
-    def hide(self, scores, hidden):
-        places = torch.arange(scores.shape[-1], device=scores.device)
-        bias = torch.log1p((places[:, None] - places).abs().to(scores.dtype))
-        return (scores + bias).masked_fill(hidden, -torch.inf)  # wrong
-
-
-class NearFavoured(Masked):
-    def hide(self, scores, hidden):
-        places = torch.arange(scores.shape[-1], device=scores.device)
-        bias = -torch.log1p((places[:, None] - places).abs().to(scores.dtype))
-        return (scores + bias).masked_fill(hidden, -torch.inf)
-
-
-class DropsAlways(Masked):
-    def weights(self, scores):
-        return F.dropout(scores.softmax(-1), 0.4)  # wrong
 
 
 def examined(code, *, padded):
@@ -213,12 +164,7 @@ def test_masks_and_weights_are_named_at_their_line(code, mistake, evidence, padd
     assert evidence in report.findings[0].evidence and report.findings[0].where in marked(code), report
 
 
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("code", [Masked, WrittenOut])
-def test_right_masks_pass(code, padded):
-    assert examined(code, padded=padded).ok
-
-
+@pytest.mark.slow
 def test_an_offered_mask_does_not_hide_that_the_own_one_is_inverted():
     report = examined(HiddenTwice, padded=False)
     assert report.mistakes == ("mask-inverted",), report
@@ -227,30 +173,3 @@ def test_an_offered_mask_does_not_hide_that_the_own_one_is_inverted():
 
 def test_keys_that_are_zero_are_no_hidden_keys():
     assert "every key is hidden" not in str(examined(NoKeys, padded=False))
-
-
-def test_exchanged_queries_and_keys_of_a_given_mask_are_named():
-    blocks = torch.arange(TOKENS) // 3
-    torch.manual_seed(0)
-    x, options = torch.randn(BATCH, TOKENS, WIDTH), {"causal": False, "keep": blocks[:, None] >= blocks}
-    assert diagnose(Blocks(), x, num_heads=HEADS, **options).ok
-    report = diagnose(BlocksExchanged(), x, num_heads=HEADS, **options)
-    assert report.mistakes == ("mask-transposed",) and report.findings[0].where in marked(BlocksExchanged), report
-
-
-def test_weights_that_are_replaced_are_named():
-    report = examined(Equal, padded=False)
-    assert report.mistakes == ("weights-not-applied",), report
-    assert "the output stays the same whatever the scores are" in report.findings[0].evidence
-    assert report.findings[0].where in marked(Equal), report
-
-
-def test_a_bias_that_grows_with_distance_need_not_be_a_line():
-    report = examined(FarFavoured, padded=False)
-    assert report.mistakes == ("bias-wrong-sign",) and report.findings[0].where in marked(FarFavoured), report
-    assert examined(NearFavoured, padded=False).ok
-
-
-def test_dropout_in_evaluation_is_named_beside_a_given_mask():
-    report = examined(DropsAlways, padded=True)
-    assert report.mistakes == ("dropout-at-eval",) and report.findings[0].where in marked(DropsAlways), report

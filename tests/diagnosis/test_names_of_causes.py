@@ -191,34 +191,6 @@ class GateAskedForOnly(nn.Module):
         return x + self.up(x).relu()
 
 
-class AttentionInVain(Block):
-    def forward(self, x):
-        after = x + self.scale1 * self.attn(self.norm1(x))  # wrong
-        return x + self.scale2 * self.feed(self.norm2(x))
-
-
-class Turned(Attention):
-    """Its queries and keys are rotated by tables."""
-
-    cos_cached: torch.Tensor
-    sin_cached: torch.Tensor
-
-    def __init__(self):
-        super().__init__()
-        angles = torch.outer(torch.arange(9.0), torch.tensor([1.0, 0.1])).repeat(1, 2)
-        self.register_buffer("cos_cached", angles.cos())
-        self.register_buffer("sin_cached", angles.sin())
-
-    def turn(self, t):
-        one, other = t.chunk(2, dim=-1)
-        cos, sin = self.cos_cached[: t.shape[2]].to(t), self.sin_cached[: t.shape[2]].to(t)
-        return t * cos + torch.cat((-other, one), -1) * sin
-
-    def heads(self, x):
-        q, k, v = super().heads(x)
-        return self.turn(q), self.turn(k), v
-
-
 class BlocksWithoutReturn(nn.Module):
     class Layer(Block):
         def forward(self, x):
@@ -254,21 +226,6 @@ def test_the_cause_is_named(wrong, mistake, options):
     assert report.findings[0].where in marked(wrong), report
 
 
-def test_rotations_are_not_blamed_where_the_attention_is_thrown_away():
-    assert diagnose(AttentionInVain(attention=Turned), X, num_heads=HEADS).mistakes == ("value-unused",)
-
-
-@pytest.mark.parametrize("before", [True, False])
-def test_norms_that_each_have_their_turn_are_right(before):
-    assert diagnose(Block(before=before), X, num_heads=HEADS).ok
-    assert diagnose(Block(before=before, norm=partial(Mean, -1)), X, num_heads=HEADS).ok
-
-
-def test_a_norm_that_two_parts_share_is_used():
-    shared = nn.LayerNorm(WIDTH)
-    assert diagnose(Block(norm=lambda: shared), X, num_heads=HEADS).ok
-
-
 def test_a_norm_over_tokens_before_an_attention_is_named():
     report = diagnose(Block(norm=partial(Mean, 1)), X, num_heads=HEADS)
     assert report.mistakes == ("norm-wrong-axis",) and {report.findings[0].where} == marked(Mean, "over"), report
@@ -284,23 +241,3 @@ class Squeezes(Mean):
 def test_a_gate_of_all_tokens_is_no_norm():
     report = diagnose(Block(norm=partial(Squeezes, 1)), X, num_heads=HEADS)
     assert report.mistakes == (None,), report
-
-
-class TokensFirst(nn.Module):
-    """A layer whose attention wants tokens on the first axis, and whose mask shows the next token."""
-
-    def __init__(self, edge):
-        super().__init__()
-        torch.manual_seed(3)
-        self.edge, self.table, self.norm = edge, nn.Embedding(9, WIDTH), nn.LayerNorm(WIDTH)
-        self.attn = nn.MultiheadAttention(WIDTH, HEADS)
-
-    def forward(self, ids):
-        x = self.table(ids).transpose(0, 1)
-        hidden = torch.ones(len(x), len(x), dtype=torch.bool, device=x.device).triu(self.edge)
-        return (x + self.attn(self.norm(x), x, x, attn_mask=hidden)[0]).transpose(0, 1)
-
-
-@pytest.mark.parametrize(("edge", "mistakes"), [(1, ()), (2, ("mask-off-by-one",))])
-def test_the_way_that_explains_a_mask_is_told(edge, mistakes):
-    assert diagnose(TokensFirst(edge), torch.randint(9, (2, TOKENS)), num_heads=HEADS).mistakes == mistakes

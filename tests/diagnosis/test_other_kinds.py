@@ -16,6 +16,7 @@ def made(name):
     return next(one for one in CASES if one.name == name).make()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -29,6 +30,7 @@ def test_packed_weights_in_another_order_are_remarked_on(name, said):
     assert report.ok and any(one.startswith(said) for one in report.remarks), report.remarks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["packed_as_it_is_called", "packed_in_the_order_of_its_local_name"])
 def test_packed_weights_in_their_order_are_not(name):
     module, x, options = made(name)
@@ -64,6 +66,7 @@ class Block(nn.Module):
         return x + self.mlp(self.before(x))
 
 
+@pytest.mark.slow
 def test_a_norm_that_no_line_uses_is_found_in_each_layer_and_told_once():
     report = diagnose(nn.Sequential(Block(), Block()), X, num_heads=3)
     assert report.mistakes == ("dead-parameter",), report

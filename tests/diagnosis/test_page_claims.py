@@ -63,6 +63,7 @@ class WindowedAtOnce(Base):
         return self.merge((q @ k.mT / 2).masked_fill(future, -torch.inf).masked_fill(past, -torch.inf).softmax(-1), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [8, 20])
 def test_a_window_is_judged_on_more_tokens_than_it_holds(window):
     report = diagnose(Windowed(window), X, window=window)

@@ -46,21 +46,6 @@ def images():
     return torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_a_model_of_images_of_one_size_is_examined_from_its_patches_on(images, dense):
-    report = diagnose(Images(dense=dense), images, causal=False, num_heads=3)
-    assert report.ok, report
-    assert [len(report.attentions), len(report.not_examined)] == [2, 0]
-    assert "examined from `patches` on, which makes 16 tokens of x" in str(report)
-
-
-def test_its_mistake_is_named_and_the_model_is_as_it_was(images):
-    model = Images(scale=1.0)
-    report = diagnose(model, images, causal=False)
-    assert [one.mistake for one in report.findings] == ["missing-scale"]
-    assert model.training and not model.patches._forward_hooks
-
-
 def test_a_model_that_also_reads_the_image_elsewhere_is_refused_with_the_way_out(images):
     with pytest.raises(ValueError, match=r"x has 1024 tokens along its axes.*at most 62 tokens"):
         diagnose(Images(beside=True), images, causal=False)
@@ -71,22 +56,6 @@ def test_a_model_that_fails_on_its_images_says_why():
         ValueError, match=r"the code can't be run on x in test_patches.py:\d+: ValueError: images of 32 x 32"
     ):
         diagnose(Images(), torch.randn(2, 3, 16, 16), num_heads=3, causal=False)
-
-
-class Timed(Images):
-    """Adds a time that is embedded in float32, as diffusion models have it."""
-
-    def __init__(self):
-        super().__init__()
-        self.time = nn.Linear(4, 5)
-
-    def forward(self, images):
-        steps = torch.arange(4, device=images.device, dtype=torch.float32)
-        return super().forward(images) + self.time(torch.cos(steps))
-
-
-def test_a_model_that_names_float32_is_examined_from_its_patches_on(images):
-    assert diagnose(Timed(), images, causal=False, num_heads=3).ok
 
 
 def test_a_model_that_can_not_be_run_in_float64_says_so(images):
@@ -149,17 +118,13 @@ class Cut(Maps):
         return self.proj(((q @ k.mT / 2).softmax(self.dim) @ v).transpose(1, 2).flatten(2))
 
 
-def test_images_are_not_examined_by_a_single_patch():
-    report = diagnose(Cut(), torch.randn(2, 3, 12, 12), num_heads=3, causal=False)
-    assert report.mistakes == ("softmax-wrong-axis",) and "makes 9 tokens of x" in str(report), report
-
-
 @pytest.mark.parametrize("code", [Block(), nn.Sequential(Block(), Block())])
 def test_attention_over_one_token_is_not_examined(code):
     report = diagnose(code, torch.randn(2, 1, 12), num_heads=3, causal=False, lengths=[1])
     assert report.exit_status == 2 and "it has one token" in str(report), report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("idle", "found"), [(0, []), (12, ["dead-parameter"])])
 def test_what_makes_the_patches_is_not_called_idle(idle, found):
     report = diagnose(Cut(-1, idle), torch.randn(2, 3, 12, 12), num_heads=3, causal=False)

@@ -27,6 +27,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", SHOWN)
 def test_a_mistake_is_drawn(mistake):
     example = read_example(CATALOGUE[mistake].example)

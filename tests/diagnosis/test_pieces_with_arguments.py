@@ -51,29 +51,10 @@ def with_module(code, x):
     return torch.cat([first, code(x[:, 3:], rotary=code.turning, cache=cache)[0]], 1)
 
 
-def with_angles(code, x):
-    positions = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
-    angles = positions[:, None] * 10000.0 ** (-torch.arange(2, dtype=x.dtype, device=x.device) / 2)
-    first, cache = code(x[:, :3], angles=angles[:3])
-    return torch.cat([first, code(x[:, 3:], angles=angles[3:], cache=cache)[0]], 1)
-
-
 def examined(module, call):
     torch.manual_seed(6)
     return diagnose(module.eval(), torch.randn(2, 5, 12), num_heads=3, call=call)
 
 
-def test_one_pass_gets_the_module_that_call_gives():
-    report = examined(Decoding(), with_module)
-    assert report.ok, report.in_words()
-    assert "not compared" not in report.in_words()
-
-
 def test_what_differs_from_that_pass_is_found():
     assert examined(ForgetsNewAngles(), with_module).exit_status == 1
-
-
-def test_angles_of_each_piece_can_not_be_given_to_one_pass():
-    report = examined(Decoding(), with_angles)
-    assert report.ok, report.in_words()
-    assert "decoding was not compared with one pass, because `call` gives `angles`" in report.in_words()

@@ -1,11 +1,9 @@
 """A table with an entry for each displacement in a window: two displacements must not share an entry."""
 
-import pytest
 import torch
 from torch import nn
 
 from course_lib.diagnosis import diagnose
-from tests.diagnosis.marked_lines import marked
 
 
 class Window(nn.Module):
@@ -31,65 +29,6 @@ class Window(nn.Module):
 def examined(module, tokens):
     torch.manual_seed(5)
     return diagnose(module.eval(), torch.randn(2, tokens, 12), num_heads=3, causal=False, lengths=[tokens])
-
-
-@pytest.mark.parametrize(
-    ("height", "width", "factor", "down_first"), [(2, 3, 5, True), (3, 2, 3, True), (2, 2, 3, True), (2, 3, 3, False)]
-)
-def test_an_entry_for_each_displacement_is_right(height, width, factor, down_first):
-    report = examined(Window(height, width, factor, down_first), height * width)
-    assert report.ok, report.in_words()
-
-
-@pytest.mark.parametrize(("height", "width", "factor"), [(2, 3, 3), (2, 3, 2), (2, 4, 3)])
-def test_displacements_that_share_an_entry_are_found(height, width, factor):
-    report = examined(Window(height, width, factor), height * width)
-    (finding,) = report.findings
-    assert finding.title.endswith("relative positions are read from the entries of others.")
-    assert f"in a grid of {height} by {width}" in finding.evidence
-    assert "index = moved[0] * factor" in finding.source
-
-
-class Reshaped(Window):
-    """The biases, (query, key, head), are reshaped to (head, query, key), or permuted."""
-
-    def __init__(self, permuted: bool):
-        super().__init__(2, 3, 5)
-        self.permuted = permuted
-
-    def forward(self, x):
-        b, n, _ = x.shape
-        q, k, v = self.qkv(x).reshape(b, n, 3, 3, 4).permute(2, 0, 3, 1, 4)
-        bias = self.table[self.index.view(-1)].view(n, n, 3)
-        bias = bias.permute(2, 0, 1) if self.permuted else bias.reshape(3, n, n)  # wrong
-        return self.proj(((q @ k.mT / 2 + bias).softmax(-1) @ v).transpose(1, 2).reshape(b, n, -1))
-
-
-def test_biases_that_are_reshaped_go_to_other_heads():
-    assert examined(Reshaped(permuted=True), 6).ok
-    (finding,) = examined(Reshaped(permuted=False), 6).findings
-    assert finding.title.endswith("biases of a table go to other heads and tokens.")
-    assert finding.evidence == "head 0 gets biases from the columns [0, 1, 2] of `table`"
-    assert {finding.where} == marked(Reshaped)
-
-
-class OfNetwork(Window):
-    """The table is computed by a network, and the index of rows is multiplied by the width, or is not."""
-
-    def __init__(self, factor: int):
-        super().__init__(2, 3, factor)
-        self.network = nn.Linear(15, 3)
-        del self.table
-
-    @property
-    def table(self):
-        return self.network.weight.mT.sigmoid() * 2
-
-
-def test_a_table_that_a_network_makes_is_judged_too():
-    assert examined(OfNetwork(5), 6).ok
-    (finding,) = examined(OfNetwork(1), 6).findings
-    assert finding.title.endswith("relative positions are read from the entries of others.")
 
 
 class TwoAxes(Window):
@@ -144,14 +83,3 @@ def test_a_distance_of_a_row_from_a_column_is_found():
     (finding,) = examined(Distances(right=False), 9).findings
     assert "at different entries for the distances of tokens from themselves" in finding.evidence
     assert "index" in finding.source
-
-
-class Forced(TwoAxes):
-    def forward(self, x):
-        q = super().forward(x)
-        return q + self.proj.weight.new_zeros(1) @ torch.ones(1) if x.dtype == torch.bfloat16 else q
-
-
-def test_a_wrong_table_is_found_beside_a_forced_dtype():
-    assert [one.mistake for one in examined(Forced(1), 6).findings] == ["dtype-pinned"]
-    assert [one.mistake for one in examined(Forced(0), 6).findings] == ["dtype-pinned", None]

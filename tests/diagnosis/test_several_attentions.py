@@ -1,18 +1,14 @@
 """Every attention of a model is found, examined in its place and counted, wherever the mistake is."""
 
 import json
-import math
 from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from course_lib.attention import GroupedQueryAttention, KVCache, MultiHeadAttention, MultiHeadAttentionWrapper
+from course_lib.attention import GroupedQueryAttention, KVCache, MultiHeadAttention
 from course_lib.diagnosis import diagnose
-from course_lib.diagnosis.measure.reach import closure
-from course_lib.diagnosis.measure.score_products import find_score_products
-from course_lib.tracing import trace_run
 from tests.diagnosis.bank import score
 
 pytestmark = pytest.mark.one_in(8)
@@ -99,22 +95,6 @@ def test_a_mistake_is_found_wherever_it_is(file, mistake, position):
     assert not lines or report.findings[0].where in lines
 
 
-RIGHT = {
-    "heads at once": lambda: attention(),
-    "a list of heads": lambda: MultiHeadAttentionWrapper(D, D, num_heads=HEADS),
-    "grouped heads": lambda: GroupedQueryAttention(D, D, HEADS, num_kv_heads=1),
-    "PyTorch's kernel": lambda: attention(kernel="fused"),
-}
-
-
-@pytest.mark.parametrize(("make", "count"), [*zip(RIGHT.values(), (2, 2, 2, 3), strict=True)], ids=[*RIGHT])
-def test_right_models_are_healthy(make, count):
-    report = diagnose(nn.Sequential(*(Block(make()) for _ in range(count))), X)
-    assert report.ok and names(report, wrong=False) == [f"{index}.attn" for index in range(count)], report
-    assert report.verdict == f"{count} attentions found, {count} examined: nothing wrong was found."
-    assert "In order: from outside: no output moves with a token that it should not see" in repr(report)
-
-
 class Pinned(GPT):
     def forward(self, ids):
         x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))  # on the CPU, outside of its attentions
@@ -153,42 +133,6 @@ def test_a_model_takes_token_ids():
     assert diagnose(GPT(attention(), attention()), IDS[:1, :1], num_heads=HEADS).ok
     report = diagnose(GPT(attention(), blind()), IDS, num_heads=HEADS, words=list("dreams"))
     assert report.mistakes == ("no-causal-mask",) and names(report) == ["blocks.1.attn"]
-
-
-class Lookup(nn.Module):
-    """An embedding written out, without nn.Embedding."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Parameter(torch.randn(VOCABULARY, D))
-
-    def forward(self, ids):
-        return self.table[ids]
-
-
-class OwnEmbedding(GPT):
-    def __init__(self, *attentions):
-        super().__init__(*attentions)
-        self.tokens, self.positions, self.head = Lookup(), Lookup(), nn.Linear(D, VOCABULARY)
-
-
-def test_a_model_of_token_ids_may_embed_them_by_a_module_of_its_own():
-    assert diagnose(OwnEmbedding(attention(), attention()), IDS, num_heads=HEADS).ok
-    report = diagnose(OwnEmbedding(attention(), blind()), IDS, num_heads=HEADS)
-    assert report.mistakes == ("no-causal-mask",) and names(report) == ["blocks.1.attn"]
-
-
-def test_a_model_that_embeds_ids_by_no_module_says_so():
-    class Whole(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table, self.attn = nn.Parameter(torch.randn(VOCABULARY, D)), attention()
-
-        def forward(self, ids):
-            return self.attn(self.table[ids])
-
-    with pytest.raises(TypeError, match=r"give it embeddings; ids need a module inside the model"):
-        diagnose(Whole(), IDS)
 
 
 @pytest.mark.parametrize("code", [attention(), lambda ids: ids], ids=["attention", "a function"])
@@ -252,105 +196,7 @@ def test_steps_of_decoding_are_one_attention_for_each_layer():
     assert report.mistakes == ("token-missing-from-cache",) and names(report) == ["layers.1"]
 
 
-def test_a_module_that_is_called_again_is_another_attention():
-    class Shared(nn.Module):
-        def __init__(self, layer):
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, x):
-            return self.layer(self.layer(x))
-
-    report = diagnose(Shared(Block(attention())), X, num_heads=HEADS)
-    assert report.ok and names(report, wrong=False) == ["layer.attn, call 1", "layer.attn, call 2"]
-    assert diagnose(Shared(Block(blind())), X).findings[0].evidence.startswith("in all 2 attentions: ")
-
-
 # --- what is not examined ---
-
-
-def attend(x):
-    hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
-    return (x @ x.mT / math.sqrt(x.shape[-1])).masked_fill(hidden, -torch.inf).softmax(dim=-1) @ x
-
-
-def test_code_that_can_not_be_traced_is_not_cleared():
-    def attend_untraced(x):
-        if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
-            raise RuntimeError("watched")
-        return attend(x)
-
-    report = diagnose(attend_untraced, X[:1, :1])
-    assert report.verdict == "it could not be examined." and report.exit_status == 2, report
-    assert "RuntimeError: watched" in report.findings[0].evidence
-    blind_untraced = diagnose(lambda x: attend_untraced(x) + x.mean(dim=1, keepdim=True), X[:1, :1])
-    assert blind_untraced.mistakes[0] in (None, "no-causal-mask") and blind_untraced.exit_status == 1, (
-        "one token is grown"
-    )
-
-
-class Decoder(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.own, self.norm = attention(), nn.LayerNorm(D)
-        self.cross = nn.MultiheadAttention(D, HEADS, batch_first=True)
-
-    def forward(self, x, memory):
-        x = x + self.own(x)
-        return x + self.cross(self.norm(x), memory, memory)[0]
-
-
-@pytest.mark.parametrize("memory", [lambda x: torch.cat([x, x], 1), lambda x: x.new_ones(len(x), 7, D)])
-def test_keys_of_another_length_are_examined(memory):
-    report = diagnose(Decoder(), X, num_heads=HEADS, call=lambda module, x: module(x, memory(x)))
-    assert report.ok and [one.name for one in report.attentions] == ["own", "cross"], report
-    assert any("a context of" in sentence for sentence in report.checked), "queries and keys are told apart"
-    assert diagnose(Decoder(), X, num_heads=HEADS, call=lambda module, x: module(x, x)).ok
-
-
-class Cross(nn.Module):
-    """Cross-attention that adds positions to queries and keys, but not to values; tokens come first if asked."""
-
-    def __init__(self, *, tokens_first=False, mistake=""):
-        super().__init__()
-        torch.manual_seed(2)
-        self.q, self.k, self.v, self.o = (nn.Linear(width, D) for width in (D, 9, 9, D))
-        self.tokens_first, self.mistake = tokens_first, mistake
-
-    def forward(self, query, key, value):
-        if self.tokens_first:
-            query, key, value = (one.transpose(0, 1) for one in (query, key, value))
-        q, k, v = self.q(query), self.k(key), self.v(value)
-        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (q, k, v))
-        scores = q @ k.mT
-        scores = scores if self.mistake == "missing-scale" else scores / math.sqrt(D // HEADS)
-        weights = scores.softmax(-2 if self.mistake == "softmax-wrong-axis" else -1)
-        merged = (weights @ v).transpose(1, 2).flatten(2)
-        output = merged if self.mistake == "output-projection-missing" else self.o(merged)
-        return output.transpose(0, 1) if self.tokens_first else output
-
-
-class WithPositions(nn.Module):
-    def __init__(self, cross, *, tokens_first):
-        super().__init__()
-        self.own, self.cross, self.tokens_first = attention(), cross, tokens_first
-
-    def forward(self, x, memory):
-        x = x + self.own(x)
-        places = torch.arange(memory.shape[1], device=x.device, dtype=x.dtype)[:, None].expand(-1, memory.shape[2])
-        given = (x, memory + places, memory)
-        found = self.cross(*(one.transpose(0, 1) for one in given) if self.tokens_first else given)
-        return x + (found.transpose(0, 1) if self.tokens_first else found)
-
-
-@pytest.mark.parametrize("tokens_first", [False, True])
-@pytest.mark.parametrize("mistake", ["", "missing-scale", "softmax-wrong-axis", "output-projection-missing"])
-def test_a_mistake_in_cross_attention_is_found(mistake, tokens_first):
-    memory = torch.randn(2, 7, 9, generator=torch.Generator().manual_seed(3))
-    model = WithPositions(Cross(tokens_first=tokens_first, mistake=mistake), tokens_first=tokens_first)
-    report = diagnose(model, X, num_heads=HEADS, call=lambda module, x: module(x, memory.to(x)))
-    assert report.mistakes == ((mistake,) if mistake else ()), report
-    assert not report.not_examined and names(report) == (["cross"] if mistake else []), report
 
 
 def test_values_may_come_from_tokens_without_the_positions_of_queries_and_keys():
@@ -423,26 +269,6 @@ def test_the_self_attention_of_a_decoder_is_examined_beside_that_of_a_context(co
 # --- the whole ---
 
 
-def test_what_leaks_past_the_attentions_is_seen_from_outside():
-    class Mean(nn.Module):
-        def forward(self, x):
-            return x + x.mean(dim=1, keepdim=True)  # all of the sentence
-
-    report = diagnose(nn.Sequential(Block(attention()), Mean(), Block(attention())), X, num_heads=HEADS)
-    (finding,) = report.findings
-    assert finding.mistake is None and finding.evidence == "the output of token 0 moves when token 1 changes"
-    assert (
-        "behind its attention, a later token reaches an earlier output" in finding.title
-        and "all of the sentence" in finding.source
-    )
-
-
-def test_tokens_are_reached_through_windows_that_follow_each_other():
-    window = torch.ones(5, 5, dtype=torch.bool).tril().triu(-1)
-    assert torch.equal(closure(window[None])[0], torch.ones(5, 5, dtype=torch.bool).tril())
-    assert torch.equal(closure(torch.zeros(1, 3, 3, dtype=torch.bool))[0], torch.eye(3, dtype=torch.bool))
-
-
 def test_the_first_tensor_of_an_object_is_the_output():
     @dataclass
     class Output:
@@ -454,32 +280,3 @@ def test_the_first_tensor_of_an_object_is_the_output():
             return Output(super().forward(ids))
 
     assert diagnose(Model(attention(), attention()), IDS, num_heads=HEADS).ok
-
-
-def test_products_that_follow_each_other_are_counted():
-    code = nn.Sequential(*(Block(MultiHeadAttentionWrapper(D, D, num_heads=HEADS)) for _ in range(2))).double()
-    trace, _ = trace_run(code, X.double(), modules=True)
-    assert [product.depth for product in find_score_products(trace)] == [1] * HEADS + [2] * HEADS
-    assert [call.module for call in trace.calls][:2] == [code, code[0]] and trace.calls[1].outer is trace.calls[0]
-
-
-class InPlace(nn.Module):
-    """Two attentions, to whose results their inputs are added in place."""
-
-    def __init__(self, *attentions):
-        super().__init__()
-        self.attentions = nn.ModuleList(attentions)
-
-    def forward(self, x):
-        for one in self.attentions:
-            result = one(x)
-            result += x
-            x = result
-        return x
-
-
-def test_what_is_added_in_place_to_a_result_is_not_its_attentions():
-    x = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
-    assert diagnose(InPlace(attention(), attention()), x, num_heads=HEADS).ok
-    report = diagnose(InPlace(attention(), blind()), x, num_heads=HEADS)
-    assert report.mistakes == ("no-causal-mask",) and names(report) == ["attentions.1"], report

@@ -35,20 +35,6 @@ def examined(module):
     return diagnose(module.eval(), torch.randn(2, 6, 10), num_heads=3)
 
 
-@pytest.mark.parametrize(
-    ("roles", "option"), [("qk", True), ("qkv", True), ("kv", None), ("v", True), ("", True), ("q", None), ("q", False)]
-)
-def test_these_may_be_meant_so(roles, option):
-    assert not any("normalised" in one.title for one in examined(Normed(roles, option)).findings)
-
-
-@pytest.mark.parametrize(("roles", "forgotten", "option"), [("qv", "keys", None), ("kv", "queries", True)])
-def test_values_in_place_of_queries_or_keys_are_found(roles, forgotten, option):
-    (finding,) = examined(Normed(roles, option)).findings
-    assert finding.title.endswith(f"values are normalised in place of {forgotten}.")
-    assert {finding.where} == marked(Normed, "values")
-
-
 @pytest.mark.parametrize(("roles", "forgotten", "line"), [("q", "keys", "queries"), ("k", "queries", "keys")])
 def test_an_option_that_says_both_is_compared_with_what_is_done(roles, forgotten, line):
     (finding,) = examined(Normed(roles, True)).findings

@@ -92,6 +92,7 @@ LEFT = torch.ones(BATCH, TOKENS, dtype=torch.bool)
 LEFT[1, :2] = False  # True = a token; two of padding in front of the second sample
 
 
+@pytest.mark.slow
 def test_the_first_source_is_attention():
     assert diagnose(two_masks(), some_x(), num_heads=HEADS, call=lambda m, x: m(x, hidden_from(x))).ok
     assert diagnose(two_masks(), some_x(), num_heads=HEADS, causal=False).ok
@@ -273,6 +274,7 @@ def test_heads_that_score_with_values():
     check_only(diagnose(one, some_x()), "scores-from-values", marked(ValuesForKeys))
 
 
+@pytest.mark.slow
 def test_a_mask_thrown_away_and_widths_exchanged():
     published = diagnose(AsPublished(D_IN, D_OUT, 13, 0.0, HEADS), some_x(), num_heads=HEADS)
     (mask,), (width,) = marked(AsPublished, "mask"), marked(AsPublished, "width")
@@ -463,6 +465,7 @@ def examined(kind):
     return diagnose(kind(18, HEADS), some_x(width=18), num_heads=HEADS, call=with_mask_and_positions)
 
 
+@pytest.mark.slow
 def test_the_fourth_source_mended_is_attention():
     assert examined(AllMended).ok
 
@@ -529,6 +532,7 @@ class OwnWeights(ReusedWeights):
         return torch.cat([out_1, out_2], dim=-1) @ self.multi_head_proj.T
 
 
+@pytest.mark.slow
 def test_two_heads_by_hand_are_attention():
     assert diagnose(OwnWeights(D_IN, HEAD_DIM), some_x(), num_heads=2).ok
 

@@ -40,6 +40,7 @@ class Translator(nn.Module):
 SOURCE, TARGET = torch.randint(20, (2, 7)), torch.randint(20, (2, 6))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("axis", [-1, -2])
 def test_the_encoder_beside_a_decoder_is_not_cleared(axis):
     report = diagnose(Translator(axis), TARGET, context=SOURCE, call=lambda code, x, c: code(c, x))
@@ -49,6 +50,7 @@ def test_the_encoder_beside_a_decoder_is_not_cleared(axis):
     assert other.exit_status == (2 if axis == -1 else 1), "x reaches the encoder now, and not the decoder"
 
 
+@pytest.mark.slow
 def test_an_attention_that_x_reaches_is_enough():
     report = diagnose(Translator(reads_source=False), TARGET, context=SOURCE, call=lambda code, x, c: code(c, x))
     assert report.ok, report

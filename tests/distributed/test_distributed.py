@@ -227,6 +227,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # CommDebugMode's, where x gets no gradient
 @pytest.mark.parametrize("what", MISTAKES)
 def test_a_planted_mistake_is_said_and_gives_status_1(alone, monkeypatch, capsys, what):
@@ -245,6 +246,7 @@ def test_a_planted_mistake_is_said_and_gives_status_1(alone, monkeypatch, capsys
         assert printed.count("False") == 1 and printed.count("True") == 4
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -415,6 +417,7 @@ def two_processes(tmp_path_factory):
     return said, rest.splitlines()
 
 
+@pytest.mark.slow
 def test_two_processes_agree_with_one(two_processes):
     batch, tokens, d_in, d_out = (SIZES[name] for name in ("batch", "tokens", "d-in", "d-out"))
     printed, _ = two_processes

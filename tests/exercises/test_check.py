@@ -150,6 +150,7 @@ def test_a_nan_is_near_to_no_number(name):
     assert not verdict.passed and "nan" in verdict.message
 
 
+@pytest.mark.slow
 def test_the_learners_input_and_random_stream_stay_as_they_are(monkeypatch):
     torch.manual_seed(3)
     before = torch.random.get_rng_state()
@@ -169,6 +170,7 @@ def test_the_learners_input_and_random_stream_stay_as_they_are(monkeypatch):
     assert torch.equal(seen[0], first), "a check's own numbers can be changed from outside"
 
 
+@pytest.mark.slow
 def test_check_prints_nothing(capsys):
     check("split_heads", stub)
     check("split_heads", lambda x, num_heads: x)

@@ -364,6 +364,7 @@ def test_sizes_that_may_be_equal_are_drawn_equal(kv_heads):
         assert any(one.head_dim == 1 for one in special_sizes(("num_heads",), kv_heads, rng))
 
 
+@pytest.mark.slow
 def test_the_templates_are_right():
     for name, source in CLASSES.items():
         if source:

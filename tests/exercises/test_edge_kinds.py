@@ -254,6 +254,7 @@ KEPT = (
 )
 
 
+@pytest.mark.slow
 def test_heads_in_another_order_are_not_blamed_on_the_output_matrix():
     code = run_cell(
         """def to_split(wrapper):

@@ -72,6 +72,7 @@ class Packed(torch.nn.Module):
         return self.out(context.transpose(1, 2).flatten(2))
 
 
+@pytest.mark.slow
 def test_where_the_prompt_names_no_parameters_any_names_pass():
     assert filled("MultiHeadFromMemory", Packed) is Packed
 

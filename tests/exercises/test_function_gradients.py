@@ -85,7 +85,7 @@ def judged(name, code, seed):
     return ALL[name].judge(LocalAnswer(code), InputGenerator(seed))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("name", "code"), cases(SILENT))
 def test_numbers_without_a_gradient_pass_with_a_note_unless_the_text_asks_for_gradients(name, code):
     for seed in range(3):
@@ -104,6 +104,7 @@ def test_what_pytorch_itself_refuses_to_train_passes_with_a_note(name, code):
     assert verdict.passed and "Its numbers are right, but" in repr(verdict), verdict
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", [name for name, one in EXERCISES.items() if getattr(one, "gradients", ())])
 def test_a_right_answer_passes_without_a_note(name):

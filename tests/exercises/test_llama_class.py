@@ -16,6 +16,7 @@ Repeating = EditedSolution(
 )
 
 
+@pytest.mark.slow
 def test_its_base_and_its_length_are_those_of_llama_3():
     """Base 500000, two kv heads, more tokens than the table of 512; with base 10000 the outputs are far off."""
     x = torch.randn(2, 530, 96, dtype=torch.float64)

@@ -13,6 +13,7 @@ from course_lib.exercises.drawn_mistakes import MISTAKES, draw_faulty_module
 from course_lib.mistakes import CATALOGUE
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(15)
 @pytest.mark.parametrize("number", range(60))
 def test_the_doctor_finds_the_mistake_that_was_drawn(number):
@@ -25,6 +26,7 @@ def test_the_doctor_finds_the_mistake_that_was_drawn(number):
     assert [one.mistake for one in report.findings][:1] == [patient.mistake], report
 
 
+@pytest.mark.slow
 def test_every_mistake_is_drawn_and_hardly_any_code_twice():
     patients = [draw_faulty_module(number) for number in range(120)]
     drawn = Counter(one.mistake for one in patients)
@@ -61,6 +63,7 @@ def test_an_answer_that_is_no_name():
         mistake_of_the_day(3).answer(3)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", range(4))
 def test_what_is_said_of_a_wrong_name_is_no_claim_that_the_module_confirms(number):
     patient = mistake_of_the_day(number)
@@ -84,6 +87,7 @@ def test_the_line_for_a_wrong_name_is_quoted(name):
         assert "The line to look at for that: `" in mistake_of_the_day(number).answer(name).message
 
 
+@pytest.mark.slow
 def test_it_tells_how_to_run_a_probe_and_where_the_names_are():
     text = SETS["12"].last[0][0]
     assert "`module.build()`" in text and "(batch, token, 7)" in text and "2 kv heads" in text

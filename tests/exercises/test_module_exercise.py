@@ -124,6 +124,7 @@ LAYOUTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize(("name", "code"), LAYOUTS)
 def test_a_layout_of_its_own_is_read(name, code):
@@ -131,6 +132,7 @@ def test_a_layout_of_its_own_is_read(name, code):
         assert judged(name, code, seed).passed
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "code"), LAYOUTS)
 def test_a_layout_of_its_own_hides_no_mistake(name, code, monkeypatch):
@@ -213,7 +215,7 @@ class NameOnly(nn.Module):
         return torch.ones(*x.shape[:2], self.width, dtype=x.dtype)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("code", [Zeros, Remembers, OwnWeights, PublicSizesOnly, FixedMask, FirstSampleOnly, NameOnly])
 def test_a_trick_does_not_pass(code):
     for seed in range(3):
@@ -241,6 +243,7 @@ def test_heads_dealt_out_in_turn_are_no_layout():
     assert judged("GroupedQuery", Tiled).state == "not passed yet"
 
 
+@pytest.mark.slow
 def test_what_is_right_at_some_sizes_only_says_so():
     verdict = judged("MultiHead", FixedMask)
     evidence = verdict.evidence[-1]
@@ -408,6 +411,7 @@ def test_sizes_that_can_be_mistaken_all_differ(kv_heads):
     assert len(seen) > 40
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("takes", [("d_in", "head_dim", "d_out"), ("d_in", "d_out", "num_heads", "head_dim")])
 def test_a_head_of_a_width_of_its_own_is_no_share_of_the_output(takes):
     for seed in range(100):
@@ -465,6 +469,7 @@ def test_an_empty_cell_is_not_written_yet():
         assert judged(name, made[name]).state == "not written yet"
 
 
+@pytest.mark.slow
 def test_the_judge_leaves_the_random_stream_alone():
     torch.manual_seed(5)
     before = torch.random.get_rng_state()

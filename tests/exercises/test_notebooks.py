@@ -83,6 +83,7 @@ def metadata_of_an_editor(notebook):
 EDITS = (another_text, another_code, fewer_points, lost_tag, moved_cell, another_id, metadata_of_an_editor)
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_stored_notebook_is_seen(tmp_path):
     pytest.importorskip("nbgrader")
     stored = Lesson("03_exercises", ROOT / "notebooks" / EXERCISES_FOLDER)  # made of the solutions: it covers both

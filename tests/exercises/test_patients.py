@@ -27,6 +27,7 @@ def found_in(name):
     return [finding.mistake for finding in report.findings]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATIENTS)
 def test_the_doctor_finds_in_a_patient_what_the_answer_is(name):
     assert found_in(name) == [EXERCISES[name].solution()]

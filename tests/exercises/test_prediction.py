@@ -118,6 +118,7 @@ def test_an_odd_guess_gets_one_line_that_does_not_show_the_answer(guess, answer,
     assert said(capsys, guess, answer) == shown
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("answer", [6, 0.5, "k", True, (2, 6)])
 def test_whatever_is_guessed_is_answered_in_a_line(answer, capsys):

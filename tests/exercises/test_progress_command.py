@@ -34,6 +34,7 @@ def test_it_prints_what_a_notebook_shows(workspace, capsys):
     assert capsys.readouterr().out == f"{progress('01')!r}\n" * 2
 
 
+@pytest.mark.slow
 def test_it_reads_what_another_process_wrote(workspace):
     check("scores_of_token", right())
     code = "import argparse; from course_lib.command import progress; progress.run(argparse.Namespace(lesson=None))"

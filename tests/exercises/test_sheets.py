@@ -87,6 +87,7 @@ def test_a_list_is_not_told_the_answer_before_the_question():
     assert "Which function makes one tensor of" in shown and "`torch.stack`" not in shown
 
 
+@pytest.mark.slow
 def test_transposed_weights_are_named_and_the_softmax_is_not():
     class Transposed(nn.Module):
         def __init__(self, d_in, d_out):

@@ -203,6 +203,7 @@ def test_a_wrong_answer_is_refused_on_every_seed_with_a_question(name, code):
         assert verdict.state == "not passed yet" and verdict.hint, (seed, verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "code"), RIGHT, ids=ids(RIGHT))
 def test_a_right_answer_passes_on_every_seed(name, code):
@@ -223,6 +224,7 @@ def test_what_a_teacher_has_to_look_at_is_not_passed_in_practice():
     assert verdict.state == NEEDS_REVIEW and not verdict and "a teacher looks" in repr(verdict)
 
 
+@pytest.mark.slow
 def test_a_mask_that_is_missing_for_two_tokens_is_seen():
     code = multi(f"scores = {HIDDEN} => keep = keep.logical_or(torch.tensor(x.shape[1] == 2)) | scores = {HIDDEN}")[1]
     verdict = ALL["MultiHeadWithGaps"].judge(LocalAnswer(code), InputGenerator(0))

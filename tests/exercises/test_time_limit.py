@@ -72,6 +72,7 @@ def forever():
         pass
 
 
+@pytest.mark.slow
 def test_the_inner_of_two_limits_ends_alone():
     """The one around it goes on, with its own end."""
     begin = time.monotonic()

@@ -81,6 +81,7 @@ def passed(sandboxes, *cells):
     return {name for name, mark in zip(POINTS, graded.marks, strict=True) if mark.verdict.passed}
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_who_attacks_earns_nothing_by_it(attack, sandboxes):
@@ -94,6 +95,7 @@ OWN_LOSS = "reads what was sent ahead", "closes every file", "answers ahead of t
 WHOLE = [name for name in HOSTILE if name not in OWN_LOSS and "place of" not in name]
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("attack", WHOLE)
 def test_one_wrong_answer_costs_no_other(attack, sandboxes):
@@ -102,6 +104,7 @@ def test_one_wrong_answer_costs_no_other(attack, sandboxes):
     assert passed(sandboxes, before, *{**RIGHT, FIRST: answer}.values()) == {*RIGHT} - {FIRST}
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(9)
 @pytest.mark.parametrize("odd", ODD)
 def test_honest_but_odd(odd, sandboxes):
@@ -111,11 +114,13 @@ def test_honest_but_odd(odd, sandboxes):
 STAR = "from torch import *"
 
 
+@pytest.mark.slow
 def test_a_star_import_below_an_answer_takes_nothing_away(sandboxes):
     """`number_at` uses Python's `sum`; its check had passed before torch's came, and its points stay."""
     assert passed(sandboxes, *RIGHT.values(), STAR) == {*RIGHT}
 
 
+@pytest.mark.slow
 def test_a_star_import_above_an_answer_is_what_its_author_saw(sandboxes):
     """In the notebook the same line stops with the same words, so that nobody is surprised by the mark."""
     names = {}
@@ -125,6 +130,7 @@ def test_a_star_import_above_an_answer_is_what_its_author_saw(sandboxes):
     assert passed(sandboxes, STAR, *RIGHT.values()) == {*RIGHT} - {"number_at"}
 
 
+@pytest.mark.slow
 def test_a_star_import_is_there_for_the_cells_below(sandboxes):
     wide = "def merge_heads(x):\n    return cat([*x.permute(1, 2, 0, 3).unbind(2)], 2) + 0 * sum(x)"
     assert passed(sandboxes, STAR, *{**RIGHT, "merge_heads": wide}.values()) == {*RIGHT} - {"number_at"}

@@ -133,6 +133,7 @@ def test_a_damaged_roster_is_refused_before_grading(class_, text):
     assert not (class_ / "out").exists()
 
 
+@pytest.mark.slow
 def test_two_writers_of_one_table(tmp_path):
     errors = []
 
@@ -253,6 +254,7 @@ def told(result):
     return {mark.verdict.name: mark.verdict for mark in result.marks}
 
 
+@pytest.mark.slow
 def test_a_notebook_that_was_not_handed_in_is_named_once(sandboxes):
     release = Release("week", "1", "0", (*RELEASED, *released_exercises(["05"])))
     result = grade_student(
@@ -350,6 +352,7 @@ def test_results_do_not_lie_among_the_submissions(class_, inside):
     assert os.listdir(class_ / "handed_in") == ["ada.ipynb"]
 
 
+@pytest.mark.slow
 def test_the_command_echoes_the_due_time_and_warns_root(class_, isolation, monkeypatch, capsys):
     give(class_, "ada", *RIGHT.values())
     monkeypatch.setattr(command.os, "geteuid", lambda: 0)

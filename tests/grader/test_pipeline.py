@@ -105,6 +105,7 @@ def test_the_command_from_notebooks_to_pages(class_, isolation, capsys):
     assert "split-without-transpose" in report and "<img" in report
 
 
+@pytest.mark.slow
 def test_nothing_is_graded_twice_but_what_changed(class_, graded_here):
     for student in ("ada", "bob", "cy"):
         give(class_, student, RIGHT)

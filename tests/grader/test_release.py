@@ -24,6 +24,7 @@ def week(tmp_path_factory):
     return make_release(ROOT / "notebooks", "week1", ["02", "05"], tmp_path_factory.mktemp("class"))
 
 
+@pytest.mark.slow
 def test_the_sheets_are_the_public_ones_with_a_stamp(week):
     assert sorted(path.name for path in week.iterdir()) == ["02_exercises.ipynb", "05_exercises.ipynb", MANIFEST]
     for name in ("02_exercises", "05_exercises"):

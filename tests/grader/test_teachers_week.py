@@ -59,7 +59,7 @@ def verdicts(result):
 # Which sheet counts
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("written_at", "blank_at", "points", "late"),
     [(DUE - 9, DUE - 5, TOTAL, False), (DUE + 9, DUE - 5, TOTAL / 2, True), (DUE - 9, DUE + 5, TOTAL, False)],
@@ -83,11 +83,13 @@ def test_an_empty_sheet_takes_no_point(grade, written_at, blank_at, points, late
     )
 
 
+@pytest.mark.slow
 def test_two_empty_sheets_are_not_written(grade):
     result = grade(*(sheet(f"04_exercises ({at}).ipynb", *STUBS.values(), at=at) for at in (1, 2)))
     assert {verdict.state for verdict in verdicts(result).values()} == {NOT_WRITTEN}
 
 
+@pytest.mark.slow
 def test_each_exercise_comes_from_the_sheet_in_which_it_is_written(grade):
     names = list(RIGHT)
     first = [RIGHT[name] if name == names[0] else STUBS[name] for name in names]
@@ -96,6 +98,7 @@ def test_each_exercise_comes_from_the_sheet_in_which_it_is_written(grade):
     assert result.points == TOTAL
 
 
+@pytest.mark.slow
 def test_what_is_not_handed_in_is_a_state_of_its_own(grade):
     release = Release("week", "1", "0", (*RELEASED, *released_exercises(["05"])))
     some, nothing = grade(sheet("04_exercises.ipynb", *RIGHT.values()), release=release), grade(release=release)
@@ -107,6 +110,7 @@ def test_what_is_not_handed_in_is_a_state_of_its_own(grade):
     assert "Wrong answers without a name" not in report
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(
     ("change", "points"),
     [
@@ -158,6 +162,7 @@ ATTENTION = (
 )
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("helper", "code", "caused"),
     [
@@ -181,6 +186,7 @@ def test_an_answer_that_only_calls_a_wrong_one(grade, helper, code, caused):
     assert ("1 by <code>softmax_rows</code>" in report) == bool(caused)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("body", "said", "evidence"),
     [
@@ -196,6 +202,7 @@ def test_the_end_of_a_process_leads_on(grade, body, said, evidence):
     assert "each name on this line" not in verdict.hint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decorator", ["@torch.compile", "@torch.compile(fullgraph=True)"])
 def test_compiling_costs_no_point(grade, decorator):
     code = f"{decorator}\n{RIGHT['merge_heads']}"
@@ -213,6 +220,7 @@ def solutions(count, change=lambda source: source):
 COPIED = "word for word the solutions of the course"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("sources", "flagged"),
     [
@@ -272,6 +280,7 @@ def graded(monkeypatch, class_):
     return run
 
 
+@pytest.mark.slow
 def test_a_mark_without_a_hand_in_needs_an_empty_folder(class_, graded):
     give(class_, "ada.ipynb")
     graded()
@@ -282,6 +291,7 @@ def test_a_mark_without_a_hand_in_needs_an_empty_folder(class_, graded):
     assert {result.student: result.points for result in graded()} == {"ada": 0, "bob": 1}
 
 
+@pytest.mark.slow
 def test_equal_hand_ins_are_shown_to_the_teacher_only(class_, graded):
     for name in ("ada", "bob", "cy"):
         give(class_, f"{name}.ipynb", *RIGHT.values(), *(["x = 1"] if name == "cy" else []))
@@ -476,6 +486,7 @@ def test_the_command_counts_one_student_in_the_singular(class_, isolation, capsy
     assert "\n1 student; 0 with something late" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_record_may_be_edited(class_, grade):
     """Fewer exercises, other points: what `release.json` says is graded."""
     path = class_ / "week4" / "release.json"

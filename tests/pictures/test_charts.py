@@ -27,6 +27,7 @@ def texts_of(picture):
     return re.findall(r"<text[^>]*>([^<]*)</text>", picture.svg)
 
 
+@pytest.mark.slow
 def test_words_of_curves_hold_their_ends_and_their_distance():
     assert line_plot(STEPS, **DECODE, limit=LIMIT, note="A machine, today.").description.split("\n") == [
         "One decoding step. Curves of ms a step against keys, both axes logarithmic.",
@@ -38,6 +39,7 @@ def test_words_of_curves_hold_their_ends_and_their_distance():
     ]
 
 
+@pytest.mark.slow
 def test_curves_are_compared_where_all_of_them_were_measured():
     shorter = {**STEPS, "broadcast": {1024: 60.0, 4096: 210.0}}
     assert (
@@ -48,11 +50,13 @@ def test_curves_are_compared_where_all_of_them_were_measured():
     assert "in multiples" not in line_plot({"a": {1: 1, 2: 2}}, **DECODE).description
 
 
+@pytest.mark.slow
 def test_points_may_come_in_any_order():
     turned = {name: dict(reversed(curve.items())) for name, curve in STEPS.items()}
     assert line_plot(turned, **DECODE).svg == line_plot(STEPS, **DECODE).svg
 
 
+@pytest.mark.slow
 def test_the_drawing_of_curves_holds_names_ends_ticks_and_note():
     texts = texts_of(line_plot(STEPS, **DECODE, limit=LIMIT, note="A machine, today."))
     assert {"One decoding step", "ms a step", "keys", "A machine, today."} <= set(texts)
@@ -60,6 +64,7 @@ def test_the_drawing_of_curves_holds_names_ends_ticks_and_note():
     assert {"1k", "2k", "4k", "8k", "1", "10", "100"} <= set(texts)
 
 
+@pytest.mark.slow
 def test_curves_lie_where_their_numbers_are_and_differ_in_shape(axes):
     line_plot(STEPS, **DECODE, limit=LIMIT)
     (ax,) = axes
@@ -70,6 +75,7 @@ def test_curves_lie_where_their_numbers_are_and_differ_in_shape(axes):
     assert [line.get_linestyle() for line in ax.lines] == ["-", "-", "--"]
 
 
+@pytest.mark.slow
 def test_limits_differ_in_their_dashes(axes):
     line_plot(STEPS, **DECODE, limit={name: {1: 1, 2: 2} for name in "abc"})
     looks = [line.get_linestyle() for line in axes[0].lines[2:]]
@@ -77,6 +83,7 @@ def test_limits_differ_in_their_dashes(axes):
     assert looks == ["--"] * 3 and len(dashes) == 3
 
 
+@pytest.mark.slow
 def test_names_stand_in_the_order_in_which_the_curves_end(axes):
     line_plot({"low": {1: 1, 2: 2}, "high": {1: 3, 2: 9}, "point": {1: 5}}, **DECODE, limit={"least": {1: 0.5, 2: 1}})
     names = [text.get_text() for text in axes[0].get_legend().get_texts()]
@@ -87,6 +94,7 @@ SHARES = {"layer 0": {0: 0.25, 20: 0.5, 40: 0.4}, "layer 1": {0: 0.1, 20: 0.0, 4
 TRAINING = {"title": "Habits", "xlabel": "step", "ylabel": "weight", "logarithmic": False}
 
 
+@pytest.mark.slow
 def test_linear_axes_begin_at_zero_and_say_where_a_curve_is_highest(axes):
     picture = line_plot(SHARES, **TRAINING)
     assert picture.description.split("\n") == [
@@ -100,6 +108,7 @@ def test_linear_axes_begin_at_zero_and_say_where_a_curve_is_highest(axes):
     assert (ax.get_xlim()[0], ax.get_ylim()[0]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_few_decades_get_more_ticks_and_many_points_fewer():
     texts = texts_of(line_plot({"a": {n: n for n in range(1, 41)}}, **DECODE))
     assert {"1", "2", "5", "10", "20"} <= set(texts)  # y
@@ -117,6 +126,7 @@ def test_labels_of_a_logarithmic_axis_never_touch(axes):
         assert len(shown) > 1 and all(label.x1 < other.x0 for label, other in pairwise(shown)), points
 
 
+@pytest.mark.slow
 def test_a_single_point_is_a_marker_and_does_not_grow():
     picture = line_plot(
         {"prefill": {256.4: 40.0}, "decode": {0.5: 8.0, 16.0: 30.0}}, title="t", xlabel="FLOP a byte", ylabel="GFLOP/s"
@@ -130,6 +140,7 @@ def test_a_single_point_has_no_line(axes):
     assert [line.get_linestyle() for line in axes[0].lines] == ["-", "None"]
 
 
+@pytest.mark.slow
 def test_words_of_bars_hold_numbers_spread_and_ratios():
     assert bar_chart(TIMES, title="Forward", unit="ms", note="A machine, today.").description.split("\n") == [
         "Forward, in ms.",
@@ -184,6 +195,7 @@ def test_the_drawing_of_bars_holds_numbers_and_ratios():
     }
 
 
+@pytest.mark.slow
 def test_captions_explain_only_what_is_there():
     assert line_plot(STEPS, **DECODE).caption.endswith("the same number.")
     assert line_plot(STEPS, **DECODE, limit=LIMIT).caption.endswith("Dashed: a limit.")
@@ -211,6 +223,7 @@ CHARTS = {
 }
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("draw", CHARTS.values(), ids=CHARTS)
 def test_no_text_is_cut_or_overlaps_another(draw, figures):
     draw()
@@ -247,6 +260,7 @@ def test_lengths_and_ratios_are_written_as_people_do():
     assert [ratio_text(factor) for factor in (1.0, 0.5, 12.0)] == ["× 1.00", "÷ 2.00", "× 12.0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [lambda: line_plot(STEPS, **DECODE, limit=LIMIT), lambda: bar_chart(TIMES, title="t", unit="ms")]
 )
@@ -259,6 +273,7 @@ def test_the_same_numbers_give_the_same_bytes_and_a_picture_that_a_notebook_show
     assert first._repr_html_().startswith("<figure><img alt=")
 
 
+@pytest.mark.slow
 def test_other_numbers_give_another_drawing_and_other_words():
     """A plot that forgot to look at its data would pass every test of its form."""
     slower = {**STEPS, "folded": {k: k / 900 for k in KEYS}}

@@ -85,6 +85,7 @@ def test_equal_patterns_are_said_to_be_equal_and_have_no_colour():
     assert not [text for text in texts(picture) if text[0] in "+-"]
 
 
+@pytest.mark.slow
 def test_a_small_difference_is_never_called_zero():
     picture = compare(A, A + 4e-4 * torch.tensor([[0.0, 0, 0], [1, -1, 0], [0, 0, 0]]), WORDS)
     assert picture.caption.endswith('where "big" looks at "Dream": 0.25 and 0.25, a difference of -0.0004.')

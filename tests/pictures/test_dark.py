@@ -47,6 +47,7 @@ def test_what_a_page_shows_has_them_in_every_drawing():
     assert re.findall(r"[}{]([^{}]*)text:not", chart.svg) == ["#figure_1 "]
 
 
+@pytest.mark.slow
 def test_the_cells_of_a_heatmap_keep_their_colours():
     dark = heatmap((dream_big().batch[0] @ dream_big().batch[0].mT).softmax(-1)).svg
     rules = re.search(r"@media \(prefers-color-scheme:dark\)\{(.*)\}</style>", dark)[1]

@@ -80,6 +80,7 @@ def test_one_row_a_head_and_a_bias_and_llama():
     assert "(2, 3, 12)" in texts_of(draw_devices(llama, cut(llama, 2), x).svg)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_heads", "num_devices"), [(4, 2), (8, 4), (8, 1), (1, 1)])
 @pytest.mark.parametrize("words", [WORDS, ["a word that is far too long to be drawn here in full"] * 6])
 def test_drawing(num_heads, num_devices, words, drawings):

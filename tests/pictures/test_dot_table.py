@@ -43,6 +43,7 @@ def test_words_and_counts():
     assert dot_table(FOUND, title="Checks").description.startswith("Checks.\n")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["it", "a fault with a name that is far too long to be written"])
 @pytest.mark.parametrize("check", ["eye", "a check of many words"])
 def test_no_texts_overlap_and_nothing_is_cut(drawings, name, check):

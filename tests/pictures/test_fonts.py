@@ -34,6 +34,7 @@ def only_usual_font(monkeypatch):
     fonts.fonts_for.cache_clear()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("draw", PICTURES.values(), ids=list(PICTURES))
 def test_letters_without_a_font_are_one_sentence_and_no_crash(draw, only_usual_font):
     with warnings.catch_warnings(record=True) as said:
@@ -76,6 +77,7 @@ def test_a_font_that_has_the_letters_is_used_without_a_word(monkeypatch):
     assert f">{RARE}<" in svg and "sans-serif, 'STIXGeneral'" in svg
 
 
+@pytest.mark.slow
 def test_usual_letters_need_no_other_font():
     assert fonts.fonts_for(frozenset("Dream “größer” √ × → Ωж")) == ([], [])
     assert "Noto" not in heatmap(PATTERN, ("a", "b", "c")).svg
@@ -102,6 +104,7 @@ def test_wide_words_get_their_room():
     assert _width(wide.svg) - _width(usual.svg) >= 2 * 28  # rows are labelled twice, six times 1 - 0.61 em wider
 
 
+@pytest.mark.slow
 def test_wide_letters_turn_the_labels_sooner():
     assert "rotate(-45" not in heatmap(PATTERN, ("sixsix", "b", "c")).svg
     with warnings.catch_warnings():

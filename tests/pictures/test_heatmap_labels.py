@@ -26,6 +26,7 @@ def weights(*shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", (1, 2, 3, 5, 8, 12))
 def test_one_head(tokens, size, figures):
     title = TITLES[size % len(TITLES)]
@@ -33,6 +34,7 @@ def test_one_head(tokens, size, figures):
     check_figure(figures[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", TITLES)
 def test_titles(tokens, title, figures):
     for size in (1, 6):
@@ -43,6 +45,7 @@ def test_titles(tokens, title, figures):
         check_figure(figure)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(25)
 @pytest.mark.parametrize(("size", "num_heads"), HEADS)
 def test_several_heads(tokens, size, num_heads, figures):
@@ -59,6 +62,7 @@ def test_titles_of_heads(tokens, figures):
         check_figure(figure)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("size", [1, 3, 6, 8, 20])
 def test_comparisons(tokens, size, figures):
     compare(*weights(2, size, size), tokens(size), names=("your head 0", "attention"), title=TITLES[size % len(TITLES)])

@@ -106,6 +106,7 @@ def test_every_form_and_nothing_is_changed(options):
     assert draw_kv_cache(half, X.bfloat16()).svg == first.svg
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(2, 1), (4, 2), (12, 3), (32, 8)])
 @pytest.mark.parametrize("words", [WORDS, ("antidisestablishment",) * 30])
 def test_no_texts_overlap_and_nothing_is_cut(drawings, num_heads, num_kv_heads, words):

@@ -42,6 +42,7 @@ def three_steps(queries):
     return queries.view(1, 6, 2, 2).transpose(1, 2).contiguous()
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(10)
 @pytest.mark.parametrize("words", [WORDS, None], ids=["words", "no words"])
 @pytest.mark.parametrize("form", FORMS)
@@ -122,6 +123,7 @@ def test_steps_fold_out_one_by_one_without_a_kernel():
     assert layout_steps(record(lambda x: x.view(1, 6, 2, 2), QUERIES)).steps == ()  # nothing to step through
 
 
+@pytest.mark.slow
 def test_two_recordings_give_the_same_bytes():
     module = FORMS["weight split"]
     one, two = (layout_steps(record(module, X), words=WORDS) for _ in range(2))
@@ -161,6 +163,7 @@ class MergedWithoutTranspose(MultiHeadAttention):
         return context.reshape(len(x), -1, self.num_heads * self.value_dim)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [WrongView, MergedWithoutTranspose])
 def test_a_scrambled_tensor_is_marked(kind):
     torch.manual_seed(0)
@@ -264,6 +267,7 @@ def test_nothing_to_draw_is_refused():
         layout_steps(record(torch.relu, X))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", ["weight split", "wrapper"])
 def test_upright_it_says_the_same_and_fits_a_phone(form):
     picture = layout_steps(record(FORMS[form], X), words=WORDS)

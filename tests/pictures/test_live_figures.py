@@ -99,6 +99,7 @@ def test_a_page_may_ask_for_nothing(figure):
     assert not loaded and not re.search(r"\b(?:fetch|XMLHttpRequest|WebSocket|import)\b", scripts)
 
 
+@pytest.mark.slow
 def test_it_is_the_same_from_run_to_run():
     here = [hashlib.sha256(make()._repr_html_().encode()).hexdigest() for make in MAKERS]
     env = {**os.environ, "PYTHONHASHSEED": "7"}

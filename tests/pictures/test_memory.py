@@ -166,6 +166,7 @@ def test_a_negative_index_counts_from_the_end():
 # --- memory ---
 
 
+@pytest.mark.slow
 def test_words_say_whose_memory_it_is():
     lines = toy(highlight=None).description.split("\n")
     assert lines[0] == "4 tensors, 2 rows of memory."
@@ -179,6 +180,7 @@ def test_words_say_whose_memory_it_is():
     assert len(toy().description) < 1000
 
 
+@pytest.mark.slow
 def test_captions_are_true_of_the_tensors():
     queries, split, by_head, copy = layouts()
     straight = "No two lines cross: reading goes through memory from left to right."
@@ -197,6 +199,7 @@ def test_captions_are_true_of_the_tensors():
     assert memory_row(queries[0, 0].expand(2, 4)).caption == both
 
 
+@pytest.mark.slow
 def test_titles():
     queries, _, by_head, _ = layouts()
     assert memory_row(queries).description.startswith("One row of memory, read from left to right.")
@@ -262,6 +265,7 @@ def fills(svg):
     return [set(re.findall(r'stroke="(#\w+)" stroke-width="24"', panel)) for panel in svg.split(">reading<")[1:]]
 
 
+@pytest.mark.slow
 def test_a_copy_keeps_its_colours_only_if_numbers_tell_themselves_apart():
     distinct = torch.linspace(-1, 1, 12).view(1, 3, 4)
     heads = {head_color(0), head_color(1)}
@@ -285,6 +289,7 @@ def test_scrambled_colours_show_a_scrambled_order(drawings):
 # --- large tensors, in part ---
 
 
+@pytest.mark.slow
 def test_a_large_tensor_is_drawn_in_part_and_says_so(drawings):
     picture = memory_row(*layouts(1, 6, 12, 64), names=LABELS, words=WORDS, num_heads=12, highlight=(0, 3, 200))
     assert "In each, 18 of 4,608 slots and 18 of 4,608 cells drawn." in picture.description
@@ -298,6 +303,7 @@ def test_a_large_tensor_is_drawn_in_part_and_says_so(drawings):
     assert "0 to 63, 768 to 831" in picture.description
 
 
+@pytest.mark.slow
 def test_of_several_samples_the_one_with_the_highlight_is_drawn_whole(drawings):
     picture = memory_row(*layouts(2), names=LABELS, words=WORDS, num_heads=2, highlight=(1, 3, 2))
     assert row_after(drawings[0], "memory")[0] == ["…", *(str(n) for n in range(24, 48))]
@@ -335,6 +341,7 @@ def test_other_large_cases(drawings):
     assert drawings[3].width <= 860
 
 
+@pytest.mark.slow
 def test_many_slices_of_one_memory_draw_their_own_slots(drawings):
     numbers = torch.arange(500)
     memory_row(*(numbers[start : start + 4] for start in range(0, 500, 10)))
@@ -378,6 +385,7 @@ def test_a_corner_through_a_cell():
 # --- numbers and names that fit ---
 
 
+@pytest.mark.slow
 def test_long_names_are_cut_in_the_drawing_and_whole_in_words(drawings):
     long = "a name that is longer than any sensible name of a tensor could ever be in a lesson on memory" * 2
     picture = memory_row(layouts()[0], layouts()[0], names=["q", long], words=[long] * 6, title=long)
@@ -508,6 +516,7 @@ PICTURES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", PICTURES)
 def test_no_text_overlaps_and_none_is_cut(name, drawings):
     PICTURES[name]()
@@ -515,6 +524,7 @@ def test_no_text_overlaps_and_none_is_cut(name, drawings):
     check_drawing(drawing, widest=902)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_same_bytes_and_a_valid_svg(name):
     first, second = PICTURES[name](), PICTURES[name]()

@@ -119,6 +119,7 @@ def merge(by_head):
     return merged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [QUERIES, torch.zeros(1, 6, 4)], ids=["different", "alike"])
 def test_element_14_stays_14_in_pictures(values):
     there = record(split, values)

@@ -34,6 +34,7 @@ def test_the_drawing_holds_the_same_numbers_and_labels():
     assert {"query", "key", "weight", "one head"} <= set(texts)
 
 
+@pytest.mark.slow
 def test_heads_share_one_picture_and_one_scale():
     picture = head_heatmaps(torch.stack([PATTERN, PATTERN])[None], WORDS)
     assert picture.svg.count(">head 0<") == picture.svg.count(">head 1<") == 1
@@ -41,12 +42,14 @@ def test_heads_share_one_picture_and_one_scale():
     assert [line.split(":")[0] for line in picture.description.split("\n")] == ["head 0", "head 1"]
 
 
+@pytest.mark.slow
 def test_more_heads_than_a_row_holds():
     picture = head_heatmaps(torch.full((5, 6, 6), 1 / 6))  # three per row, and the last place stays empty
     assert all(f">head {head}<" in picture.svg for head in range(5))
     assert picture.svg.count(">query<") == 2  # once per row
 
 
+@pytest.mark.slow
 def test_a_title_of_all_heads():
     picture = head_heatmaps(torch.stack([PATTERN, PATTERN]), WORDS, title="Layer 3")
     assert ">Layer 3<" in picture.svg
@@ -60,15 +63,18 @@ def test_keep_says_what_is_hidden_where_a_weight_is_zero_by_chance():
     assert "b: a 1.00, b 0.00." in heatmap(weights, ("a", "b"), keep=keep).description
 
 
+@pytest.mark.slow
 def test_a_row_that_sees_nothing():
     assert "a: nothing; hidden: a, b." in heatmap(torch.tensor([[0.0, 0.0], [0.5, 0.5]]), ("a", "b")).description
 
 
+@pytest.mark.slow
 def test_a_row_that_sees_nothing_says_so_in_the_drawing():
     assert ">sees nothing<" in heatmap(torch.tensor([[0.0, 0.0, 0.0], *PATTERN[1:].tolist()]), WORDS).svg
     assert "nothing" not in heatmap(PATTERN, WORDS).svg
 
 
+@pytest.mark.slow
 def test_nothing_hidden_means_no_word_of_hatching():
     assert heatmap(PATTERN, WORDS).caption.endswith("Hatched cells are hidden: their weight is 0.")
     assert heatmap(torch.full((2, 2), 0.5)).caption == "Rows are queries, columns are keys; each row sums to 1."
@@ -89,6 +95,7 @@ def test_a_large_pattern_names_the_strongest_key_and_draws_no_numbers():
     assert len(picture.svg) < 60_000
 
 
+@pytest.mark.slow
 def test_the_same_data_give_the_same_bytes_and_a_valid_svg():
     first, second = heatmap(PATTERN, WORDS), heatmap(PATTERN, WORDS)
     assert first.svg == second.svg
@@ -114,6 +121,7 @@ def test_save(tmp_path):
         picture.save(tmp_path / "h.png")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_dtypes_and_gradients(dtype):
     assert "big 0.75" in heatmap(PATTERN.to(dtype).requires_grad_(), WORDS).description

@@ -3,6 +3,7 @@
 import base64
 import re
 
+import pytest
 import torch
 
 from course_lib.pictures import Picture, draw_matrix_product, draw_vectors, head_heatmaps
@@ -65,6 +66,7 @@ def test_one_below_the_other_they_have_an_upright_drawing_if_one_of_them_has():
         assert texts_of(words.above(other, caption="").portrait) == texts
 
 
+@pytest.mark.slow
 def test_heads_stand_below_each_other_unless_their_numbers_would_be_too_small():
     few, many = (torch.full((2, size, size), 1 / size) for size in (5, 8))
     assert int(re.search(r'width="(\d+)"', head_heatmaps(few).portrait)[1]) <= 400

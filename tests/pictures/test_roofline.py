@@ -13,6 +13,7 @@ MACHINE = {"gflops": 120.0, "gb_per_s": 30.0, "title": "A machine"}
 POINTS = {"decode": 1.0, "slow": (2.0, 15.0), "prefill": 400, "half": (200.0, 60.0)}
 
 
+@pytest.mark.slow
 def test_words_hold_the_roof_and_how_far_below_it_a_point_is():
     assert roofline(POINTS, **MACHINE, note="A note.").description.split("\n") == [
         "A machine. At most 120 billion operations per second, and 30.0 GB per second: they meet at 4.00 "
@@ -36,6 +37,7 @@ def test_the_drawing_holds_the_roof_and_the_points(axes):
     assert drawn == [(1, 30), (2, 15), (400, 120), (200, 60)]
 
 
+@pytest.mark.slow
 def test_the_regions_are_named_on_their_own_sides(axes):
     roofline({"prefill": 400.0}, **MACHINE)
     places = {text.get_text(): (text.get_position()[0], text.get_ha()) for text in axes[0].texts}
@@ -44,6 +46,7 @@ def test_the_regions_are_named_on_their_own_sides(axes):
     assert "balance 4.00" in places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "points", [POINTS, {"a": 1e-3}, {"a": 1e6}, {f"a name that is long, number {n}": 4.0 for n in range(MOST_POINTS)}]
 )

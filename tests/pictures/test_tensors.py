@@ -147,6 +147,7 @@ def test_every_head_is_drawn_with_its_own_mask(axes):
     assert {number_text(float(weight), decimals=True) for weight in weights[whole]} <= set(shown)
 
 
+@pytest.mark.slow
 def test_shared_keys_and_a_mask_of_the_whole_batch():
     q, k, v = numbers(2, 6, 4, 3), numbers(2, 2, 4, 3, seed=1), numbers(2, 2, 4, 3, seed=2)
     keep = causal_keep(4).expand(2, 6, 4, 4)

@@ -84,7 +84,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.one_in(18)
+@pytest.mark.one_in(36)
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("num_heads", [1, 2, 7, 12])
 @pytest.mark.parametrize("kind", PICTURES)
@@ -97,6 +97,7 @@ def test_every_picture_is_readable(kind, num_heads, labels):
         assert LABELS[labels][-1] in picture.description  # a label that is cut in the drawing is whole in words
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("num_heads", [2, 3, 12])
 def test_the_wrong_view_is_readable(num_heads, labels):
@@ -104,6 +105,7 @@ def test_the_wrong_view_is_readable(num_heads, labels):
     check_picture(picture)
 
 
+@pytest.mark.slow
 def test_markup_in_labels_stays_text():
     picture = PICTURES["layout"](2, LABELS["markup"])
     assert set(LABELS["markup"]) <= set(texts_of(picture.svg))

@@ -125,6 +125,7 @@ def test_a_package_says_what_it_is():
             assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), f"{name} has no docstring"
 
 
+@pytest.mark.slow
 def test_what_lessons_import_is_on_the_reference():
     wanted = sorted({each for path in LESSONS for each in lesson_imports(path)})
     assert ("course_lib.timing", "compare_times") in wanted

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 from course_lib.command import main
@@ -43,6 +44,7 @@ def test_the_page_lists_every_path_and_counts_the_mistakes():
     assert f"It knows {len(CATALOGUE)} [mistakes by name]" in DOCTOR
 
 
+@pytest.mark.slow
 def test_every_example_of_the_library_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # one saves a page
     blocks = re.findall(r"```python\n(.*?)```", LIBRARY, re.S)

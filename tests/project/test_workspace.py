@@ -114,6 +114,7 @@ def test_without_its_marker_nothing_is_overwritten(course, mine):
     assert copy_notebooks(course, mine).behind == [LESSON]
 
 
+@pytest.mark.slow
 def test_a_copy_is_as_jupyterlab_saves_it(course, mine):
     """So that opening it and saving it changes nothing."""
     import nbformat
@@ -129,6 +130,7 @@ def test_a_copy_is_as_jupyterlab_saves_it(course, mine):
 LINK = re.compile(r"\]\(([^)#:]+\.ipynb)")
 
 
+@pytest.mark.slow
 def test_every_link_of_a_copy_leads_to_a_copy(tmp_path):
     copy_notebooks(course_notebooks(), tmp_path)
     found = 0
@@ -139,6 +141,7 @@ def test_every_link_of_a_copy_leads_to_a_copy(tmp_path):
     assert found > 50
 
 
+@pytest.mark.slow
 def test_a_copy_of_solutions_says_so_and_has_no_marks_of_a_teachers_tools(tmp_path):
     copy_notebooks(course_notebooks(), tmp_path)
     copies = sorted((tmp_path / FOLDERS["solutions"]).glob("*.ipynb"))
@@ -188,6 +191,7 @@ def test_in_a_clone_the_copies_are_ignored_by_git():
     assert f"{FOLDER}/" in (root / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.slow
 def test_the_command_can_be_pasted_from_a_folder_with_a_space(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "a place" / "bin" / "python"))

@@ -33,6 +33,7 @@ def without_collector():
     gc.enable()
 
 
+@pytest.mark.slow
 def test_every_tensor_of_the_run_dies_with_the_recording(without_collector):
     assert str(record(torch.relu, X).expand())  # the first time PyTorch imports something, whose frames live on a while
     with torch.no_grad():
@@ -44,6 +45,7 @@ def test_every_tensor_of_the_run_dies_with_the_recording(without_collector):
     assert [tensor() for tensor in tensors] == [None] * len(tensors)
 
 
+@pytest.mark.slow
 def test_local_variables_of_the_run_die_with_the_run(without_collector):
     seen = []
 
@@ -57,6 +59,7 @@ def test_local_variables_of_the_run_die_with_the_run(without_collector):
     assert seen[0]() is None and len(recording) == 1
 
 
+@pytest.mark.slow
 def test_a_failed_recording_dies_with_its_error(without_collector):
     def fails(x):
         seen.append(weakref.ref(x + 1))

@@ -230,6 +230,7 @@ def test_a_page_says_that_effects_may_cancel_along_several_steps():
     assert "a number whose effects cancel is still marked, such as a bias of the keys" in RULE
 
 
+@pytest.mark.slow
 def test_many_writes_have_a_name():
     def counted(x):
         held = [torch.zeros(2)]

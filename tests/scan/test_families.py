@@ -50,6 +50,7 @@ def test_the_families_that_see_the_future_are_found(family):
         assert finding.where.file.endswith(f"modeling_{family.replace('-', '_')}.py")
 
 
+@pytest.mark.slow
 def test_a_mask_that_is_taken_away_is_found_in_a_family_that_is_right():
     """The scan can fail: without the causal mask, GPT-2 sees the future."""
     model = tiny_model("gpt2")
@@ -62,6 +63,7 @@ def test_a_mask_that_is_taken_away_is_found_in_a_family_that_is_right():
     assert report.findings[0].where.file.endswith("modeling_gpt2.py")
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_asked_for_by_a_keyword_is_used():
     report = scan(tiny_model("granitemoe"), IDS, paths=["in chunks", "token by token", "padded, cached"])
     assert [outcome.status for outcome in report.outcomes] == ["agrees"] * 3

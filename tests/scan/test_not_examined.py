@@ -94,6 +94,7 @@ def test_a_path_that_the_model_does_not_offer_is_no_gap(models):
     assert report.exit_status == 0
 
 
+@pytest.mark.slow
 def test_programs_are_told_in_json_sarif_and_annotations(file, tmp_path, capsys):
     log = tmp_path / "log.sarif"
     target = f"{file}:LinearAttention"

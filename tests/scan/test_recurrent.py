@@ -83,6 +83,7 @@ def test_recurrent_layers_are_found_by_what_they_are():
     assert recurrent_modules(MambaForText()) == {"layers": "ModuleList"}
 
 
+@pytest.mark.slow
 def test_a_state_is_not_examined_and_the_attention_beside_it_is():
     torch.manual_seed(0)
     report = scan(Hybrid(), X)
@@ -90,6 +91,7 @@ def test_a_state_is_not_examined_and_the_attention_beside_it_is():
     assert outcome(Hybrid()).status == "not examined"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("model", [Attention, Hybrid])
 def test_attention_that_sees_too_much_is_wrong_beside_a_state_and_with_layers_called_conv1d(model):
     torch.manual_seed(0)

@@ -180,6 +180,7 @@ class Unscaled(nn.Module):
         return self.out(((q @ k.mT).masked_fill(later, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
+@pytest.mark.slow
 def test_a_scale_that_is_meant_is_told_as_to_the_doctor():
     report = scan(Unscaled(), X, paths=["attention"])
     assert (report.exit_status, report.findings[0].mistake) == (1, "missing-scale")

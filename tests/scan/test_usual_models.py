@@ -64,6 +64,7 @@ def outcome_of(report, name):
     return next(outcome for outcome in report.outcomes if outcome.path == name)
 
 
+@pytest.mark.slow
 def test_a_model_that_gives_one_token_without_targets_gets_them():
     report = scan(Language(), IDS)
     assert report.ok, report
@@ -91,6 +92,7 @@ def test_a_path_that_reads_what_nothing_makes_is_not_examined():
     assert outcome_of(report, "formula").status == "not examined", report
 
 
+@pytest.mark.slow
 def test_the_attention_of_a_model_that_returns_a_dict_is_examined():
     report = scan(InADict(), IDS, paths=["attention"])
     assert outcome_of(report, "attention").status == "agrees", report

@@ -148,7 +148,7 @@ def test_without_scripts_there_is_a_finished_story_with_its_facts(file):
             assert kind == "sentence" or re.search(rf"{kind}[\w, ]*: {'kept' if kept else 'not kept'}", text)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "attention",
     [MyAttention, MyPacked, MyHeads, MyLlama, partial(MyLlama, window=16, rope_theta=100.0)],
@@ -160,6 +160,7 @@ def test_a_learners_class_is_brought_to_the_course_form_that_computes_the_same(a
         torch.testing.assert_close(in_course_form(model)(tokens), model(tokens), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ["multi-query", "weight split", "grouped-query", "one head", "llama", "window"])
 def test_a_class_that_got_the_weights_of_a_form_is_recognised(file, form):
@@ -177,6 +178,7 @@ def test_a_class_that_got_the_weights_of_a_form_is_recognised(file, form):
     save_page(with_attention(model, Mine), file)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_a_class_with_a_mistake_is_refused_with_its_name(file, mistake):

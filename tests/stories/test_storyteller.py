@@ -198,6 +198,7 @@ def test_logits_are_those_of_the_formula():
     torch.testing.assert_close(model(tokens), expected)
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_cache_changes_no_word(form):
     model = new_storyteller(form, seed=3).eval()
@@ -223,6 +224,7 @@ def test_one_head_without_output_projection_starts_with_the_words_themselves():
     torch.testing.assert_close(new_storyteller("one head").attentions[1].v_proj.weight.data, torch.eye(64))
 
 
+@pytest.mark.slow
 def test_writing_is_seeded_and_ends_with_the_story():
     model = small()
     assert model.write(temperature=1.0, seed=1) == model.write(temperature=1.0, seed=1)
@@ -259,6 +261,7 @@ def test_a_step_of_muon_is_nearly_orthogonal(shape):
     assert (found - left @ right).norm() < 0.4 * (left @ right).norm()
 
 
+@pytest.mark.slow
 def test_another_class_tells_the_same_story():
     model = small()
     theirs = with_attention(model, Mine)
@@ -277,6 +280,7 @@ def test_the_wrapper_gets_the_weights_head_by_head():
     torch.testing.assert_close(mine(tokens), split(tokens))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("attention", "own"),
     [

@@ -30,6 +30,7 @@ def test_all_together_are_small():
     assert sum(path.stat().st_size for path in TRAINED.iterdir()) < 4e6
 
 
+@pytest.mark.slow
 def test_a_model_is_as_sure_as_the_card_says():
     model, expected = load_storyteller("multi-query"), CARD["multi-query"]["seeds"][0]
     assert read_held_out(model).loss == pytest.approx(expected["loss"], abs=2e-3)
@@ -53,6 +54,7 @@ def test_the_best_keeps_what_it_sets():
         assert min(share for kind, share in found.items() if kind != "order") >= 0.95, found
 
 
+@pytest.mark.slow
 def test_the_wrapper_tells_the_weight_splits_story():
     split, wrapper = load_storyteller("weight split"), load_storyteller("wrapper")
     torch.testing.assert_close(wrapper(split.encode(BEGINNING)), split(split.encode(BEGINNING)))

@@ -38,6 +38,7 @@ def test_no_figure_is_left_over():
     assert {path.stem for path in FOLDER.glob("*")} == set(figures.FIGURES)
 
 
+@pytest.mark.slow
 def test_drawing_again_gives_the_same_bytes(drawn):
     assert all(draw().svg == drawn[name].svg for name, draw in figures.FIGURES.items())
 

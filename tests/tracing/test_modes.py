@@ -3,6 +3,7 @@
 import gc
 import sys
 
+import pytest
 import torch
 from torch import nn
 
@@ -71,6 +72,7 @@ def test_frames_are_the_authors_from_the_inside_to_where_the_run_starts():
     assert watch.stop is None
 
 
+@pytest.mark.slow
 def test_an_id_belongs_to_one_tensor_as_long_as_the_watch_lives():
     watch = FunctionWatch()
     ids = [watch.hold(torch.rand(3)) for _ in range(100)]

@@ -203,17 +203,6 @@ def f_half_of_queries_misses_the_minus():
     return function(body, tokens=5)
 
 
-@case("rotary-wrong-turn")
-def f_opposite_senses():
-    def body(q, k, v, x):
-        c, s = cos_sin(x.shape[1], q.shape[-1], q)
-        q = q * c + half(q) * s
-        k = k * c - half(k) * s  # wrong
-        return rest(dots(q, k), v)
-
-    return function(body, heads=3, hd=4)
-
-
 @case("norm-wrong-axis")
 def f_unit_length_over_tokens():
     def body(q, k, v, x):

@@ -15,29 +15,6 @@ CASES, case = collector()
 
 
 @case("heads-share-scores")
-def einsum_without_a_letter():
-    class SelfAttention(nn.Module):
-        def __init__(self, emb, width, heads):
-            super().__init__()
-            self.heads, self.hd = heads, width // heads
-            self.tokeys, self.toqueries, self.tovalues = (nn.Linear(emb, width, bias=False) for _ in range(3))
-            self.unifyheads = nn.Linear(width, width)
-
-        def forward(self, x):
-            b, t, _ = x.size()
-            keys = self.tokeys(x).view(b, t, self.heads, self.hd)
-            queries = self.toqueries(x).view(b, t, self.heads, self.hd)
-            values = self.tovalues(x).view(b, t, self.heads, self.hd)
-            dot = torch.einsum("bqhd,bkhd->bqk", queries, keys) / math.sqrt(self.hd)  # wrong
-            dot = dot.masked_fill(torch.ones(t, t, device=x.device).triu(1).bool(), float("-inf"))
-            out = torch.einsum("bqk,bkhd->bqhd", F.softmax(dot, dim=-1), values)
-            return self.unifyheads(out.reshape(b, t, -1))
-
-    torch.manual_seed(21)
-    return SelfAttention(18, 20, 4), some_x(2, 6, 18, seed=21), {"num_heads": 4}
-
-
-@case("heads-share-scores")
 def mean_over_the_heads():
     class Attn(nn.Module):
         def __init__(self, nx, n_state, n_head):
@@ -142,59 +119,6 @@ def repeated_projection():
 
     torch.manual_seed(35)
     return MultiHeadSelfAttention(19, 6, 4), some_x(2, 5, 19, seed=35), {"num_heads": 6}
-
-
-# --- heads-averaged ---
-
-
-@case("heads-averaged")
-def einsum_adds_the_heads():
-    class EinAttention(nn.Module):
-        def __init__(self, d_model, n_heads, d_head, d_out):
-            super().__init__()
-            self.n_heads, self.d_head = n_heads, d_head
-            self.to_qkv = nn.Linear(d_model, 3 * n_heads * d_head, bias=False)
-            self.w_o = nn.Parameter(torch.randn(d_head, d_out) * d_head**-0.5)
-
-        def forward(self, x):
-            q, k, v = self.to_qkv(x).unflatten(-1, (3, self.n_heads, self.d_head)).unbind(2)
-            scores = torch.einsum("bihd,bjhd->bhij", q * self.d_head**-0.5, k)
-            causal = torch.ones(x.shape[1], x.shape[1], device=x.device, dtype=torch.bool).tril()
-            probs = scores.where(causal, torch.full_like(scores, -1e9)).softmax(-1)
-            merged = torch.einsum("bhij,bjhd->bid", probs, v)  # wrong
-            return merged @ self.w_o
-
-    torch.manual_seed(43)
-    return EinAttention(9, 5, 8, 14), some_x(2, 4, 9, seed=43), {"num_heads": 5}
-
-
-# --- kv-heads-tiled ---
-
-
-@case("kv-heads-tiled")
-def remainder_in_the_loop():
-    class GQA(nn.Module):
-        def __init__(self, d_in, n_q, n_kv, dh):
-            super().__init__()
-            self.q = nn.ModuleList(nn.Linear(d_in, dh) for _ in range(n_q))
-            self.k = nn.ModuleList(nn.Linear(d_in, dh) for _ in range(n_kv))
-            self.v = nn.ModuleList(nn.Linear(d_in, dh) for _ in range(n_kv))
-            self.o = nn.Linear(n_q * dh, n_q * dh)
-
-        def forward(self, x):
-            t = x.shape[1]
-            keep = torch.tril(torch.ones(t, t, device=x.device)).bool()
-            keys, values = [k(x) for k in self.k], [v(x) for v in self.v]
-            outs = []
-            for i, to_q in enumerate(self.q):
-                g = i % len(self.k)  # wrong
-                q = to_q(x)
-                s = q @ keys[g].mT / math.sqrt(q.shape[-1])
-                outs.append(s.masked_fill(~keep, float("-inf")).softmax(-1) @ values[g])
-            return self.o(torch.cat(outs, dim=-1))
-
-    torch.manual_seed(53)
-    return GQA(10, 6, 2, 5), some_x(3, 4, 10, seed=53), {"num_heads": 6, "num_kv_heads": 2}
 
 
 # --- kv-head-zero-only ---

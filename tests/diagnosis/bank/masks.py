@@ -17,12 +17,6 @@ def real_tokens(x):
     return torch.arange(tokens, device=x.device) >= torch.arange(batch, device=x.device)[:, None]
 
 
-def with_gaps(x):
-    """(batch, token), True = a token; sample i lacks token i + 1, so that nobody is left without a key."""
-    batch, tokens, _ = x.shape
-    return torch.arange(tokens, device=x.device) != 1 + torch.arange(batch, device=x.device)[:, None]
-
-
 def same_document(x):
     """(batch, query, key), True = of one document; in sample i the second document begins at token i + 1."""
     batch, tokens, _ = x.shape
@@ -38,88 +32,10 @@ def causal_pairs(x):
 # no-causal-mask
 
 
-@case("no-causal-mask")
-def mask_argument_never_read():
-    class BertLikeAttention(nn.Module):
-        def __init__(self, hidden, heads, head_size):
-            super().__init__()
-            self.heads, self.head_size = heads, head_size
-            self.query = nn.Linear(hidden, heads * head_size)
-            self.key = nn.Linear(hidden, heads * head_size)
-            self.value = nn.Linear(hidden, heads * head_size)
-            self.dense = nn.Linear(heads * head_size, hidden + 1)
-
-        def transpose_for_scores(self, x):
-            return x.view(*x.shape[:2], self.heads, self.head_size).permute(0, 2, 1, 3)
-
-        def forward(self, hidden_states, attention_mask=None):
-            q = self.transpose_for_scores(self.query(hidden_states))
-            k = self.transpose_for_scores(self.key(hidden_states))
-            v = self.transpose_for_scores(self.value(hidden_states))
-            attention_scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(self.head_size)
-            attention_probs = nn.functional.softmax(attention_scores, dim=-1)
-            context = torch.matmul(attention_probs, v).permute(0, 2, 1, 3).contiguous()
-            return self.dense(context.flatten(start_dim=2)), attention_probs
-
-    torch.manual_seed(9)
-    call = lambda m, x: m(x, attention_mask=causal_pairs(x)[None, None])[0]  # noqa: E731
-    return BertLikeAttention(11, 2, 7), some_x(4, 5, 11), {"num_heads": 2, "call": call}
-
-
 # mask-inverted
 
 
-@case("mask-inverted")
-def attention_mask_of_ones_for_tokens():
-    class PaddedAttention(nn.Module):
-        def __init__(self, dim, n_heads, head_dim):
-            super().__init__()
-            self.n_heads = n_heads
-            self.q, self.k, self.v = (nn.Linear(dim, n_heads * head_dim, bias=False) for _ in range(3))
-            self.o = nn.Linear(n_heads * head_dim, 14, bias=False)
-
-        def forward(self, x, attention_mask):
-            b, t, _ = x.shape
-            q, k, v = (f(x).view(b, t, self.n_heads, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
-            scores = q @ k.mT / math.sqrt(q.size(-1))
-            hide = torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1)
-            hide = hide | attention_mask[:, None, None, :].bool()  # wrong
-            scores = scores.masked_fill(hide, torch.finfo(scores.dtype).min)
-            return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, -1))
-
-    torch.manual_seed(20)
-    x = some_x(3, 7, 11)
-    options = {"num_heads": 2, "keep": with_gaps(x)[:, None, None, :]}
-    options["call"] = lambda m, x: m(x, with_gaps(x).long())
-    return PaddedAttention(11, 2, 9), x, options
-
-
 # mask-after-softmax
-
-
-@case("mask-after-softmax")
-def grouped_and_returns_weights():
-    class GroupedQueryAttention(nn.Module):
-        def __init__(self, d_model, n_q, n_kv, d_head):
-            super().__init__()
-            self.n_q, self.n_kv, self.d_head = n_q, n_kv, d_head
-            self.wq = nn.Linear(d_model, n_q * d_head, bias=False)
-            self.wkv = nn.Linear(d_model, 2 * n_kv * d_head, bias=False)
-            self.wo = nn.Linear(n_q * d_head, d_model + 5, bias=False)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.wq(x).view(b, t, self.n_q, self.d_head).transpose(1, 2)
-            k, v = self.wkv(x).view(b, t, 2, self.n_kv, self.d_head).permute(2, 0, 3, 1, 4)
-            k = k.repeat_interleave(self.n_q // self.n_kv, dim=1)
-            v = v.repeat_interleave(self.n_q // self.n_kv, dim=1)
-            attn = (q @ k.transpose(2, 3) / math.sqrt(self.d_head)).softmax(dim=3)
-            attn = attn * torch.ones(t, t, dtype=attn.dtype, device=attn.device).tril()  # wrong
-            return self.wo((attn @ v).transpose(1, 2).reshape(b, t, -1)), attn
-
-    torch.manual_seed(38)
-    options = {"num_heads": 4, "num_kv_heads": 2, "call": lambda m, x: m(x)[0]}
-    return GroupedQueryAttention(12, 4, 2, 3), some_x(2, 6, 12), options
 
 
 # causal-top-left
@@ -145,37 +61,6 @@ def queries_and_keys_from_two_places():
 
     torch.manual_seed(48)
     return Head(11, 6), some_x(2, 5, 11), {"num_heads": 1, "call": call}
-
-
-@case("causal-top-left")
-def additive_mask_for_grouped_heads():
-    class Llama(nn.Module):
-        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
-            super().__init__()
-            self.n_heads, self.n_kv_heads, self.head_dim = n_heads, n_kv_heads, head_dim
-            self.wq = nn.Linear(dim, n_heads * head_dim)
-            self.wk = nn.Linear(dim, n_kv_heads * head_dim)
-            self.wv = nn.Linear(dim, n_kv_heads * head_dim)
-            self.wo = nn.Linear(n_heads * head_dim, n_heads * head_dim)
-
-        def forward(self, x, past):
-            bsz, seqlen, _ = x.shape
-            xq = self.wq(x).view(bsz, seqlen, self.n_heads, self.head_dim).transpose(1, 2)
-            past.append((self.wk(x), self.wv(x)))
-            keys, values = (torch.cat(parts, dim=1) for parts in zip(*past, strict=True))
-            keys = keys.view(bsz, -1, self.n_kv_heads, self.head_dim).transpose(1, 2)
-            values = values.view(bsz, -1, self.n_kv_heads, self.head_dim).transpose(1, 2)
-            keys, values = (s.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for s in (keys, values))
-            mask = torch.full((seqlen, keys.shape[2]), float("-inf"), dtype=x.dtype, device=x.device)
-            scores = xq @ keys.transpose(2, 3) / math.sqrt(self.head_dim) + mask.triu(1)  # wrong
-            return self.wo((scores.softmax(dim=-1) @ values).transpose(1, 2).reshape(bsz, seqlen, -1))
-
-    def call(m, x):
-        past = []
-        return torch.cat([m(token, past) for token in x.split(1, dim=1)], dim=1)
-
-    torch.manual_seed(50)
-    return Llama(15, 6, 2, 3), some_x(2, 6, 15), {"num_heads": 6, "num_kv_heads": 2, "call": call}
 
 
 # mask-rank

@@ -18,39 +18,6 @@ def heads_of(t, heads):
 # ---------------------------------------------------------------------------------------- dead-parameter
 
 
-@case("dead-parameter")
-def third_norm_replaced_by_the_second():
-    class Block(nn.Module):
-        def __init__(self, width):
-            super().__init__()
-            self.attn = Parts(d_in=width, heads=2, head_dim=5)
-            self.first, self.second, self.third = nn.LayerNorm(width), nn.LayerNorm(width), nn.LayerNorm(width)
-            self.up, self.down = nn.Linear(width, 17), nn.Linear(17, width)
-
-        def forward(self, x):
-            q, k, v = self.attn.qkv(self.first(x))
-            x = self.second(x + self.attn.attend(self.attn.scores(q, k), v))
-            return self.second(x + self.down(F.relu(self.up(x))))  # wrong
-
-    return Block(9), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case("dead-parameter")
-def gate_without_its_sigmoid():
-    class Gated(Parts):
-        def __init__(self):
-            super().__init__(d_in=10, heads=3, head_dim=4)
-            self.gate = nn.Linear(10, 12)
-            self.squash = nn.Sigmoid()  # wrong
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            context = (causal_softmax(self.scores(q, k)) @ v).transpose(1, 2).flatten(2)
-            return self.o_proj(context * self.gate(x))
-
-    return Gated(), some_x(2, 7, 10), {"num_heads": 3}
-
-
 @case(None)
 def dropout_and_softmax_that_nobody_calls():
     class Leftovers(Parts):

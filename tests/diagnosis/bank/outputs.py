@@ -11,36 +11,6 @@ from .case import collector, some_x
 CASES, case = collector()
 
 
-# --- output-projection-missing ---
-
-
-@case("output-projection-missing")
-def four_clones():
-    class MultiHeadedAttention(nn.Module):
-        def __init__(self, h, d_in, d_model):
-            super().__init__()
-            self.h, self.d_k = h, d_model // h
-            self.linears = nn.ModuleList([*(nn.Linear(d_in, d_model) for _ in range(3)), nn.Linear(d_model, d_model)])
-
-        def forward(self, query, key, value, mask=None):
-            nbatches = query.size(0)
-            query, key, value = (
-                lin(one).view(nbatches, -1, self.h, self.d_k).transpose(1, 2)
-                for lin, one in zip(self.linears, (query, key, value), strict=False)
-            )
-            scores = query @ key.transpose(-2, -1) / math.sqrt(self.d_k)
-            if mask is not None:
-                scores = scores.masked_fill(mask == 0, -1e9)
-            x = scores.softmax(dim=-1) @ value
-            return x.transpose(1, 2).contiguous().view(nbatches, -1, self.h * self.d_k)  # wrong
-
-    def call(m, x):
-        return m(x, x, x, torch.ones(1, 1, x.shape[1], x.shape[1], device=x.device).tril())
-
-    torch.manual_seed(4)
-    return MultiHeadedAttention(2, 17, 18), some_x(3, 4, 17, seed=3), {"num_heads": 2, "call": call}
-
-
 # --- output-projection-shape ---
 
 
@@ -135,92 +105,6 @@ def encoder_in_and_out():
 
     torch.manual_seed(16)
     return Encoder(23, 14, 2), some_x(4, 5, 23, seed=16), {"num_heads": 2, "causal": False}
-
-
-# --- weights-not-applied ---
-
-
-@case("weights-not-applied")
-def returned_beside_the_values():
-    class SelfAttention(nn.Module):
-        def __init__(self, d_model, d_k):
-            super().__init__()
-            self.query = nn.Linear(d_model, d_k, bias=False)
-            self.key = nn.Linear(d_model, d_k, bias=False)
-            self.value = nn.Linear(d_model, d_k, bias=False)
-            self.dropout = nn.Dropout(0.1)
-
-        def forward(self, x):
-            q, k, values = self.query(x), self.key(x), self.value(x)
-            scores = torch.bmm(q, k.transpose(1, 2)) / q.size(-1) ** 0.5
-            hidden = torch.triu(torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device), diagonal=1)
-            weights = self.dropout(F.softmax(scores.masked_fill(hidden, -1e9), dim=-1))
-            return values, weights  # wrong
-
-    torch.manual_seed(22)
-    return SelfAttention(14, 9), some_x(3, 5, 14, seed=22), {"num_heads": 1, "call": lambda m, x: m(x)[0]}
-
-
-@case("weights-not-applied")
-def total_of_the_weights():
-    class GroupedAttention(nn.Module):
-        def __init__(self, hidden, n_q, n_kv, hd):
-            super().__init__()
-            self.n_q, self.n_kv, self.hd = n_q, n_kv, hd
-            self.q_proj = nn.Linear(hidden, n_q * hd, bias=False)
-            self.k_proj = nn.Linear(hidden, n_kv * hd, bias=False)
-            self.v_proj = nn.Linear(hidden, n_kv * hd, bias=False)
-            self.o_proj = nn.Linear(n_q * hd, hidden, bias=False)
-            self.register_buffer("causal", torch.ones(32, 32, dtype=torch.bool).tril(), persistent=False)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.q_proj(x).view(b, t, self.n_q, self.hd).transpose(1, 2)
-            k = (
-                self.k_proj(x)
-                .view(b, t, self.n_kv, self.hd)
-                .transpose(1, 2)
-                .repeat_interleave(self.n_q // self.n_kv, 1)
-            )
-            v = (
-                self.v_proj(x)
-                .view(b, t, self.n_kv, self.hd)
-                .transpose(1, 2)
-                .repeat_interleave(self.n_q // self.n_kv, 1)
-            )
-            w = (q @ k.mT * self.hd**-0.5).masked_fill(~self.causal[:t, :t], -torch.inf).softmax(-1)
-            z = w.sum(dim=-1, keepdim=True) * v  # wrong
-            return self.o_proj(z.transpose(1, 2).flatten(2))
-
-    torch.manual_seed(25)
-    return GroupedAttention(12, 6, 2, 3), some_x(4, 8, 12, seed=25), {"num_heads": 6, "num_kv_heads": 2}
-
-
-@case("weights-not-applied")
-def wrong_name_after_refactoring():
-    class EncoderAttention(nn.Module):
-        def __init__(self, d_in, d_out, n_heads):
-            super().__init__()
-            self.n_heads = n_heads
-            self.fc_q, self.fc_k, self.fc_v = (nn.Linear(d_in, d_out) for _ in range(3))
-            self.fc_o = nn.Linear(d_out, d_out)
-
-        def attend(self, q, k, v):
-            energy = torch.matmul(q, k.permute(0, 1, 3, 2)) / math.sqrt(q.size(-1))
-            attention = torch.softmax(energy, dim=-1)
-            return torch.matmul(attention, v), attention
-
-        def forward(self, x):
-            q, k, v = (
-                fc(x).view(x.size(0), -1, self.n_heads, fc.out_features // self.n_heads).permute(0, 2, 1, 3)
-                for fc in (self.fc_q, self.fc_k, self.fc_v)
-            )
-            context, _ = self.attend(q, k, v)
-            merged = v.permute(0, 2, 1, 3).contiguous().view(x.size(0), context.size(2), -1)  # wrong
-            return self.fc_o(merged)
-
-    torch.manual_seed(26)
-    return EncoderAttention(15, 18, 2), some_x(4, 5, 15, seed=26), {"num_heads": 2, "causal": False}
 
 
 # --- input-modified ---
@@ -374,34 +258,6 @@ def module_wants_tokens_first():
 
 
 @case("batch-mixed")
-def view_for_a_transpose():
-    class SeqFirstAttention(nn.Module):
-        def __init__(self, c_in, c_out, heads):
-            super().__init__()
-            self.heads, self.hd = heads, c_out // heads
-            self.in_proj = nn.Linear(c_in, 3 * c_out)
-            self.out_proj = nn.Linear(c_out, c_out)
-
-        def forward(self, x):
-            b, t, c = x.shape
-            x = x.reshape(t, b, c)  # wrong
-            q, k, v = self.in_proj(x).chunk(3, dim=-1)
-            q = q.reshape(t, b * self.heads, self.hd).transpose(0, 1)
-            k = k.reshape(t, b * self.heads, self.hd).transpose(0, 1)
-            v = v.reshape(t, b * self.heads, self.hd).transpose(0, 1)
-            attn = torch.baddbmm(self.bias(x, t, b), q, k.transpose(1, 2), alpha=self.hd**-0.5).softmax(-1)
-            out = torch.bmm(attn, v).transpose(0, 1).reshape(t, b, -1)
-            return self.out_proj(out).transpose(0, 1)
-
-        def bias(self, x, t, b):
-            one = torch.full((t, t), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
-            return one.expand(b * self.heads, t, t)
-
-    torch.manual_seed(55)
-    return SeqFirstAttention(9, 30, 5), some_x(2, 8, 9, seed=55), {"num_heads": 5}
-
-
-@case("batch-mixed")
 def softmax_with_an_axis_too_many():
     class ExpAttention(nn.Module):
         def __init__(self, dim, heads, dim_head):
@@ -419,34 +275,3 @@ def softmax_with_an_axis_too_many():
 
     torch.manual_seed(56)
     return ExpAttention(16, 6, 3), some_x(2, 5, 16, seed=56), {"num_heads": 6}
-
-
-@case("values-misaligned")
-def keys_behind_values_in_front():
-    torch.manual_seed(120)
-
-    class KVCache:
-        def __init__(self):
-            self.k = self.v = None
-
-        def update(self, k, v):
-            self.k = k if self.k is None else torch.cat((self.k, k), dim=1)
-            self.v = v if self.v is None else torch.cat((v, self.v), dim=1)  # wrong
-            return self.k, self.v
-
-    class OneHead(nn.Module):
-        def __init__(self, d_in, d):
-            super().__init__()
-            self.query, self.key, self.value = (nn.Linear(d_in, d) for _ in range(3))
-
-        def forward(self, x, cache):
-            q = self.query(x)
-            k, v = cache.update(self.key(x), self.value(x))
-            s = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.size(-1))
-            return torch.bmm(torch.softmax(s, dim=-1), v)
-
-    def call(m, x):
-        cache = KVCache()
-        return torch.cat([m(x[:, t : t + 1], cache) for t in range(x.shape[1])], dim=1)
-
-    return OneHead(10, 7), some_x(2, 6, 10), {"num_heads": 1, "call": call}

@@ -356,28 +356,6 @@ def w_norm_over_heads_first_layout():
 
 
 @case("softcap-missing")
-def w_cap_after_the_mask():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            a = self.logits(q, k).masked_fill(~self.seen(x.shape[1], x), float("-inf"))
-            a = a.div(30.0).tanh().mul(30.0)  # wrong
-            return self.finish(a.softmax(-1), v)
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case("softcap-missing")
-def w_cap_half():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            return self.usual(x, (self.logits(q, k) / 30.0).tanh(), v)  # wrong
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case("softcap-missing")
 def w_cap_with_norm_half():
     class A(Packed):
         def forward(self, x):
@@ -436,21 +414,6 @@ def w_no_mask_for_chunks():
             return torch.zeros(a.shape[-2:], dtype=torch.bool, device=a.device)
 
     return A(12, 2), some_x(2, 7, 12), {"num_heads": 2, "call": lambda m, x: run_pieces(m, x, 3)}
-
-
-@case("dead-parameter")
-def w_scale_per_head_matrix():
-    class A(Packed):
-        def __init__(self):
-            super().__init__(12, 3)
-            self.extra = nn.Parameter(torch.randn(3, 5, 4))
-
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            torch.einsum("bihd,hrd->bhir", q, self.extra)  # wrong
-            return self.usual(x, self.logits(q, k), v)  # wrong
-
-    return A(), some_x(2, 6, 12), {"num_heads": 3}
 
 
 class GatedWeights(Packed):

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .case import collector, some_x
-from .parts import Parts, causal_softmax, turned
+from .parts import Parts, causal_softmax
 
 CASES, case = collector()
 
@@ -194,24 +194,6 @@ def both_sides_one_too_wide():
 
 
 @case("window-off-by-one")
-def mask_added_from_a_buffer():
-    class Buffer(Parts):
-        def __init__(self, window=3):
-            super().__init__(d_in=12, heads=4, head_dim=4, kv_heads=2)
-            hidden = ~torch.ones(32, 32, dtype=torch.bool).tril().triu(-window)  # wrong
-            self.register_buffer("mask", torch.zeros(32, 32).masked_fill(hidden, -torch.inf))  # wrong
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
-            t = x.shape[1]
-            scores = self.scores(turned(q), turned(k)) + self.mask[:t, :t]  # wrong
-            return self.merge(scores.softmax(-1) @ v)
-
-    return Buffer(), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2, "window": 3}
-
-
-@case("window-off-by-one")
 def cut_one_too_far_in_the_cache():
     class Cut(Windowed):
         def forward(self, x, past=None):
@@ -298,32 +280,6 @@ def padding_switches_the_future_on():
 
 REAL = torch.ones(3, 6, dtype=torch.bool)
 REAL[1, :2] = REAL[2, :1] = False
-
-
-@case("mask-skipped-when-cached")
-def padding_forgotten_after_the_prompt():
-    class Forgotten(Parts):
-        def forward(self, x, keep, past=None):
-            q, k, v = self.qkv(x)
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            scores = self.scores(q, k)
-            if past is None:  # wrong
-                hidden = (
-                    torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
-                    | ~keep[:, None, None, : x.shape[1]]
-                )
-                scores = scores.masked_fill(hidden, -1e9)
-            return self.merge(scores.softmax(-1) @ v), (k, v)  # wrong
-
-    def call(m, x):
-        past, rows = None, []
-        for piece in (x[:, :4], x[:, 4:5], x[:, 5:]):
-            out, past = m(piece, REAL, past)
-            rows.append(out)
-        return torch.cat(rows, 1)
-
-    return Forgotten(d_in=9, heads=2, head_dim=6), some_x(3, 6, 9), {"num_heads": 2, "keep": REAL, "call": call}
 
 
 @case("mask-skipped-when-cached")
@@ -454,36 +410,6 @@ def heads_do_not_talk():
     return Silent(), some_x(2, 5, 11), {"num_heads": 3}
 
 
-@case("dead-parameter")
-def learned_places_left_out():
-    class Places(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=3, head_dim=4)
-            self.places = nn.Parameter(torch.randn(16, 9))
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            return self.attend(self.scores(q, k), v)  # wrong
-
-    return Places(), some_x(2, 5, 9), {"num_heads": 3}
-
-
-@case("dead-parameter")
-def memory_keys_not_joined():
-    class Memory(Parts):
-        def __init__(self):
-            super().__init__(d_in=10, heads=3, head_dim=4)
-            self.memory = nn.Parameter(torch.randn(2, 12))
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            extra = self.split(self.memory.expand(len(x), -1, -1))
-            torch.cat((extra, k), 2)  # wrong
-            return self.attend(self.scores(q, k), v)  # wrong
-
-    return Memory(), some_x(2, 5, 10), {"num_heads": 3}
-
-
 # ---------------------------------------------------------------------------------------- token-missing-from-cache
 
 
@@ -531,27 +457,6 @@ def dropped_when_a_list_is_joined():
 
 
 # ---------------------------------------------------------------------------------------- positions-restart-in-cache
-
-
-@case("positions-restart-in-cache")
-def rotation_from_zero_in_each_piece():
-    class Zero(Parts):
-        def forward(self, x, past=None):
-            q, k, v = self.qkv(x)
-            at = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)  # wrong
-            angle = torch.outer(
-                at, 100.0 ** (-torch.arange(0, self.head_dim, 2, dtype=x.dtype, device=x.device) / self.head_dim)
-            )
-            q, k = (self.turn(t, angle.cos(), angle.sin()) for t in (q, k))
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            return self.attend(self.scores(q, k), v), (k, v)
-
-        def turn(self, t, cos, sin):
-            a, b = t.chunk(2, -1)
-            return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-
-    return Zero(d_in=10, heads=2, head_dim=6), some_x(2, 6, 10), {"num_heads": 2, "call": decoded}
 
 
 @case("positions-restart-in-cache")
@@ -603,22 +508,6 @@ def word_by_word_at_place_zero():
     return Word(d_in=11, heads=2, head_dim=6), some_x(2, 5, 11), {"num_heads": 2, "call": call}
 
 
-@case("positions-restart-in-cache")
-def sines_of_the_piece():
-    class Sines(Parts):
-        def forward(self, x, past=None):
-            at = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)  # wrong
-            angle = torch.outer(
-                at, 20.0 ** (-torch.arange(0, x.shape[2], 2, dtype=x.dtype, device=x.device) / x.shape[2])
-            )
-            q, k, v = self.qkv(x + torch.cat((angle.sin(), angle.cos()), -1))  # wrong
-            if past is not None:
-                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
-            return self.attend(self.scores(q, k), v), (k, v)
-
-    return Sines(d_in=10, heads=3, head_dim=4), some_x(2, 7, 10), {"num_heads": 3, "call": decoded}
-
-
 # ---------------------------------------------------------------------------------------- is-causal-with-mask
 
 
@@ -647,29 +536,6 @@ def library_module_with_a_window():
             return self.attention(x, x, x, attn_mask=hidden, is_causal=True, need_weights=False)[0]  # wrong
 
     return Library(), some_x(2, 6, 12), {"num_heads": 3, "window": 2}
-
-
-@case("is-causal-with-mask")
-def mask_left_out_because_it_is_causal():
-    class LeftOut(Parts):
-        def __init__(self):
-            super().__init__(d_in=11, heads=3, head_dim=4)
-            self.is_causal = True
-
-        def forward(self, x, attention_mask=None):
-            q, k, v = self.qkv(x)
-            mask = None if self.is_causal else attention_mask  # wrong
-            return self.merge(
-                F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=self.is_causal)  # wrong
-            )
-
-    keep = torch.ones(2, 6, dtype=torch.bool)
-    keep[0, 4:] = False
-
-    def call(m, x):
-        return m(x, keep[:, None, None, :])
-
-    return LeftOut(), some_x(2, 6, 11), {"num_heads": 3, "keep": keep, "call": call}
 
 
 @case("is-causal-with-mask")

@@ -209,41 +209,6 @@ def cap_that_is_switched_off():
 
 
 @case("rotary-wrong-turn")
-def halves_without_a_minus():
-    def rotate_half(t):
-        a, b = t.chunk(2, -1)
-        return torch.cat((b, a), -1)  # wrong
-
-    def turn(t):
-        angle = angles(t.shape[-2], t.shape[-1], t)
-        cos, sin = torch.cat((angle, angle), -1).cos(), torch.cat((angle, angle), -1).sin()
-        return t * cos + rotate_half(t) * sin  # wrong
-
-    return Turned(turn, d_in=11, heads=2, head_dim=6), some_x(2, 6, 11), {"num_heads": 2}
-
-
-@case("rotary-wrong-turn")
-def table_in_pairs_for_halves():
-    class Mixed(Parts):
-        def __init__(self):
-            super().__init__(d_in=12, heads=2, head_dim=8)
-            angle = angles(16, 8, torch.zeros(1)).repeat_interleave(2, -1)  # wrong
-            self.register_buffer("cos", angle.cos(), persistent=False)
-            self.register_buffer("sin", angle.sin(), persistent=False)
-
-        def turn(self, t):
-            a, b = t.chunk(2, -1)
-            cos, sin = self.cos[: t.shape[-2]], self.sin[: t.shape[-2]]
-            return t * cos + torch.cat((-b, a), -1) * sin  # wrong
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            return self.attend(self.scores(self.turn(q), self.turn(k)), v)
-
-    return Mixed(), some_x(2, 5, 12), {"num_heads": 2}
-
-
-@case("rotary-wrong-turn")
 def conjugate_for_keys():
     class Complex(Parts):
         def forward(self, x):
@@ -256,19 +221,6 @@ def conjugate_for_keys():
             return self.attend(self.scores(q, k), v)
 
     return Complex(d_in=11, heads=3, head_dim=4), some_x(2, 6, 11), {"num_heads": 3}
-
-
-@case("rotary-wrong-turn")
-def squares_of_positions():
-    def turn(t):
-        at = torch.arange(t.shape[-2], dtype=t.dtype, device=t.device) ** 2  # wrong
-        angle = torch.outer(
-            at, 100.0 ** (-torch.arange(0, t.shape[-1], 2, dtype=t.dtype, device=t.device) / t.shape[-1])
-        )
-        a, b = t.chunk(2, -1)
-        return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), -1)  # wrong
-
-    return Turned(turn, d_in=10, heads=4, head_dim=6, kv_heads=2), some_x(2, 7, 10), {"num_heads": 4, "num_kv_heads": 2}
 
 
 @case("rotary-wrong-turn")
@@ -285,22 +237,6 @@ def keys_one_position_late():
             return self.attend(self.scores(turned(q), k), v)
 
     return Late(d_in=10, heads=3, head_dim=6), some_x(2, 6, 10), {"num_heads": 3}
-
-
-@case("rotary-wrong-turn")
-def table_cut_later_for_queries():
-    class Cut(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            angle = angles(20, self.head_dim, x)
-            table = torch.polar(torch.ones_like(angle), angle)
-            q, k = (torch.view_as_complex(t.unflatten(-1, (-1, 2)).contiguous()) for t in (q, k))
-            q = q * table[2:][: x.shape[1]]  # wrong
-            k = k * table[: x.shape[1]]
-            q, k = (torch.view_as_real(t).flatten(-2) for t in (q, k))
-            return self.attend(self.scores(q, k), v)
-
-    return Cut(d_in=12, heads=2, head_dim=4), some_x(2, 7, 12), {"num_heads": 2}
 
 
 class LearnedAngles(Parts):
@@ -420,18 +356,6 @@ def unit_length_over_the_heads_of_einsum():
 
 
 @case("softcap-missing")
-def not_divided_first():
-    class First(Parts):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) * self.head_dim**-0.5
-            scores = scores.tanh() * 30.0  # wrong
-            return self.attend(scores, v)
-
-    return First(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3}
-
-
-@case("softcap-missing")
 def set_and_never_read():
     class Never(Parts):
         def __init__(self, softcap=50.0):
@@ -443,19 +367,3 @@ def set_and_never_read():
             return self.attend(self.scores(q, k), v)
 
     return Never(), some_x(2, 7, 10), {"num_heads": 2}
-
-
-@case("softcap-missing")
-def multiplied_back_by_another_number():
-    class Other(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=3, head_dim=8)
-            self.cap, self.factor = 15.0, 1.5
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            s = self.scores(q, k) / self.cap
-            s = self.factor * s.tanh()  # wrong
-            return self.attend(s, v)
-
-    return Other(), some_x(2, 5, 9), {"num_heads": 3}

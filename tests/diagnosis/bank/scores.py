@@ -14,96 +14,10 @@ CASES, case = collector()
 # projection-reused
 
 
-@case("projection-reused")
-def one_layer_three_times():
-    class TinyAttention(nn.Module):
-        def __init__(self, d_in, d_out):
-            super().__init__()
-            self.projections = nn.ModuleList([nn.Linear(d_in, d_out)] * 3)  # wrong
-
-        def forward(self, x):
-            q, k, v = (project(x) for project in self.projections)  # wrong
-            scores = torch.einsum("bqd,bkd->bqk", q, k) / math.sqrt(q.shape[-1])
-            later = torch.ones_like(scores).triu(1).bool()
-            return torch.einsum("bqk,bkd->bqd", scores.masked_fill(later, -torch.inf).softmax(-1), v)
-
-    torch.manual_seed(15)
-    return TinyAttention(8, 6), some_x(2, 7, 8), {"num_heads": 1}
-
-
 # missing-scale
 
 
-@case("missing-scale")
-def division_not_in_place():
-    class ScaledDotProduct(nn.Module):
-        def __init__(self, d_in, d_head, n):
-            super().__init__()
-            self.n, self.d_head = n, d_head
-            self.wq, self.wk, self.wv = (nn.Linear(d_in, n * d_head) for _ in range(3))
-            self.wo = nn.Linear(n * d_head, d_in)
-
-        def forward(self, x):
-            outs = []
-            qs, ks, vs = self.wq(x), self.wk(x), self.wv(x)
-            for q, k, v in zip(*(t.split(self.d_head, dim=-1) for t in (qs, ks, vs)), strict=True):
-                scores = torch.bmm(q, k.transpose(1, 2))
-                scores.div(math.sqrt(self.d_head))  # wrong
-                scores = scores + torch.full_like(scores, -1e9).triu(1)
-                outs.append(torch.bmm(scores.softmax(dim=2), v))
-            return self.wo(torch.cat(outs, dim=-1))
-
-    torch.manual_seed(25)
-    return ScaledDotProduct(10, 9, 2), some_x(4, 6, 10), {"num_heads": 2}
-
-
 # wrong-scale
-
-
-@case("wrong-scale")
-def scaled_before_the_kernel():
-    class Attention(nn.Module):
-        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
-            super().__init__()
-            self.head_dim, self.rep = head_dim, n_heads // n_kv_heads
-            self.q_proj = nn.Linear(dim, n_heads * head_dim, bias=False)
-            self.k_proj = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.v_proj = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.o_proj = nn.Linear(n_heads * head_dim, dim, bias=False)
-
-        def forward(self, x):
-            b, t, _ = x.shape
-            q = self.q_proj(x).view(b, t, -1, self.head_dim).transpose(1, 2)
-            k = self.k_proj(x).view(b, t, -1, self.head_dim).transpose(1, 2).repeat_interleave(self.rep, dim=1)
-            v = self.v_proj(x).view(b, t, -1, self.head_dim).transpose(1, 2).repeat_interleave(self.rep, dim=1)
-            q = q * self.head_dim**-0.5  # wrong
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # wrong
-            return self.o_proj(y.transpose(1, 2).flatten(2))
-
-    torch.manual_seed(34)
-    return Attention(10, 6, 3, 5), some_x(3, 4, 10, spread=2.0), {"num_heads": 6, "num_kv_heads": 3}
-
-
-@case("wrong-scale")
-def scale_of_the_input_width():
-    class Attention(nn.Module):
-        def __init__(self, dim, heads, dim_head, dropout=0.1):
-            super().__init__()
-            self.heads = heads
-            self.scale = dim**-0.5  # wrong
-            self.attend, self.dropout = nn.Softmax(dim=-1), nn.Dropout(dropout)
-            self.to_qkv = nn.Linear(dim, heads * dim_head * 3, bias=False)
-            self.to_out = nn.Linear(heads * dim_head, dim)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.to_qkv(x).chunk(3, dim=-1))
-            dots = torch.matmul(q, k.transpose(-1, -2)) * self.scale  # wrong
-            attn = self.dropout(self.attend(dots))
-            return self.to_out(torch.matmul(attn, v).transpose(1, 2).reshape(b, n, -1))
-
-    torch.manual_seed(35)
-    return Attention(23, 2, 8), some_x(3, 5, 23, spread=2.0), {"num_heads": 2, "causal": False}
 
 
 # softmax-wrong-axis
@@ -129,24 +43,6 @@ def over_the_batch():
 
     torch.manual_seed(45)
     return SelfAttention(9, 2, 8), some_x(3, 5, 9), {"num_heads": 2, "causal": False}
-
-
-@case("softmax-wrong-axis")
-def exponentials_summed_over_queries():
-    class ByHand(nn.Module):
-        def __init__(self, d_in, d_out):
-            super().__init__()
-            self.q, self.k, self.v = (nn.Linear(d_in, d_out) for _ in range(3))
-
-        def forward(self, x):
-            q, k, v = self.q(x), self.k(x), self.v(x)
-            scores = (q @ k.mT) / q.shape[-1] ** 0.5
-            e = torch.exp(scores - scores.amax(dim=(1, 2), keepdim=True)).tril()
-            weights = e / e.sum(dim=1, keepdim=True)  # wrong
-            return weights @ v
-
-    torch.manual_seed(49)
-    return ByHand(8, 5), some_x(4, 7, 8), {"num_heads": 1}
 
 
 # no-softmax
@@ -340,37 +236,6 @@ def half_single_head():
 # scales after norms of queries and keys
 
 
-@case("projection-reused")
-def copied_line_of_keys():
-    torch.manual_seed(34)
-
-    class BertishAttention(nn.Module):
-        def __init__(self, config):
-            super().__init__()
-            self.num_attention_heads = config["heads"]
-            self.attention_head_size = config["hidden"] // config["heads"]
-            self.query = nn.Linear(config["inputs"], config["hidden"])
-            self.key = nn.Linear(config["inputs"], config["hidden"])
-            self.value = nn.Linear(config["inputs"], config["hidden"])
-            self.dense = nn.Linear(config["hidden"], config["hidden"])
-
-        def transpose_for_scores(self, x):
-            new_shape = (*x.size()[:-1], self.num_attention_heads, self.attention_head_size)
-            return x.view(new_shape).permute(0, 2, 1, 3)
-
-        def forward(self, hidden_states):
-            query_layer = self.transpose_for_scores(self.query(hidden_states))
-            key_layer = self.transpose_for_scores(self.query(hidden_states))  # wrong
-            value_layer = self.transpose_for_scores(self.value(hidden_states))
-            attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
-            attention_probs = nn.functional.softmax(attention_scores / math.sqrt(self.attention_head_size), dim=-1)
-            context = torch.matmul(attention_probs, value_layer).permute(0, 2, 1, 3).contiguous()
-            return self.dense(context.view((*context.size()[:-2], -1)))
-
-    config = {"inputs": 10, "hidden": 18, "heads": 3}
-    return BertishAttention(config), some_x(4, 5, 10), {"num_heads": 3, "causal": False}
-
-
 @case("no-softmax")
 def scores_divided_by_their_sum():
     torch.manual_seed(50)
@@ -389,24 +254,3 @@ def scores_divided_by_their_sum():
             return torch.matmul(weights, v)
 
     return SimpleAttention(9, 6), some_x(2, 5, 9), {"num_heads": 1}
-
-
-@case("no-softmax")
-def shares_by_sigmoid():
-    torch.manual_seed(51)
-
-    class GatedHeads(nn.Module):
-        def __init__(self, d_in, num, size):
-            super().__init__()
-            self.num, self.size = num, size
-            self.proj_in = nn.Parameter(torch.randn(3, num, d_in, size) * d_in**-0.5)
-            self.proj_out = nn.Linear(num * size, num * size)
-
-        def forward(self, x):
-            q, k, v = torch.einsum("btc,rhcd->rbhtd", x, self.proj_in)
-            logits = q @ k.transpose(-1, -2) * self.size**-0.5
-            hide = torch.ones(x.size(1), x.size(1), device=x.device).triu(1) == 1
-            share = torch.sigmoid(logits.masked_fill(hide, -torch.inf))  # wrong
-            return self.proj_out((share @ v).movedim(1, 2).flatten(-2))
-
-    return GatedHeads(10, 4, 5), some_x(2, 7, 10), {"num_heads": 4}

@@ -132,6 +132,7 @@ def test_a_small_class(count):
     assert said in page and "<img" not in page
 
 
+@pytest.mark.slow
 def test_a_large_class_with_every_mistake():
     known = list(CATALOGUE)
     many = [

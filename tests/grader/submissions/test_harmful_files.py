@@ -181,6 +181,7 @@ def test_a_zip_with_an_endless_table_of_contents(tmp_path, monkeypatch):
     assert only(tmp_path).remarks == ("eve.zip can't be read. It is a broken zip: hand in the notebook itself.",)
 
 
+@pytest.mark.slow
 def test_damaged_zips_never_stop_the_run(tmp_path):
     whole = zipped(tmp_path / "eve.zip", {"a.ipynb": NOTEBOOK * 20, "b/ü.ipynb": NOTEBOOK}).read_bytes()
     chance, read, refused = random.Random(7), 0, 0

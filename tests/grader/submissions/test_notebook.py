@@ -154,6 +154,7 @@ def test_the_reason_that_a_student_gets(content, reason):
     assert str(caught.value) == reason
 
 
+@pytest.mark.slow
 def test_large_outputs_are_dropped():
     text = "1,[{" * 12_500_000  # 50 MB that look like many values, in a string
     content = notebook(code("x = 1", outputs=[{"output_type": "stream", "text": ["\\", text, '"']}]))
@@ -197,6 +198,7 @@ def mutated(data, chance):
     return data
 
 
+@pytest.mark.slow
 def test_damage_anywhere_gives_a_sheet_or_a_reason():
     data, chance, outcomes = json.loads(SHEET), random.Random(7), {Notebook: 0, Unreadable: 0}
     data["cells"] = [cell for cell in data["cells"] if cell["cell_type"] == "code"]

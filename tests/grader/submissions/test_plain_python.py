@@ -62,6 +62,7 @@ def test_what_is_left_out_is_said():
     assert plain_python("def f(:\n  pass") == ("def f(:\n  pass", None)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "source",
     [

@@ -179,6 +179,7 @@ def test_an_exercise_without_a_solution_or_hints_is_named():
     assert without_setup(sheet).cells[0].source.startswith("# Exercises")
 
 
+@pytest.mark.slow
 def test_the_imports_of_a_lesson_are_folded_and_nothing_is_lost():
     for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         whole, folded = without_setup(read(path)), with_folded_imports(without_setup(read(path)))

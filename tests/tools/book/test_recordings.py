@@ -29,6 +29,7 @@ def test_the_list_shows_the_cards_before_it_tells_the_rules(tmp_path):
     assert "Of a maximum or a sort only the selected number is shown" in text
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
 def test_nothing_of_a_picture_is_cut(runs, entry, tmp_path):
     figure = preview(runs[entry.name], entry.title, entry.about)
@@ -54,6 +55,7 @@ def test_no_two_cards_look_alike(runs, tmp_path):
     assert {name: heads for name, (_, heads) in drawn.items() if heads != 2} == {"one_head": 1, "grouped_query": 4}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
 def test_every_axis_of_every_step_has_its_name(runs, entry):
     for stage in story_of(runs[entry.name]).stages:
@@ -79,6 +81,7 @@ def test_the_scrambling_view_ends_in_what_its_rows_really_are(runs):
     assert all(int(first) == int(other) == place % 2 for place, (_, first, _, other, _) in enumerate(rows))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", OPENINGS)
 def test_a_page_opens_with_at_most_eight_steps_and_says_why(runs, name):
     html = page_of(runs[name], words=WORDS, opening=OPENINGS[name])

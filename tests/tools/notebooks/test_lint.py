@@ -25,6 +25,7 @@ def test_a_stored_notebook_passes(lesson):
     assert not found, "\n" + "\n".join(found)
 
 
+@pytest.mark.slow
 def test_the_small_lesson_passes(small_lesson, address):
     assert lint(small_lesson, address, small_lesson.folder.parent) == []
 

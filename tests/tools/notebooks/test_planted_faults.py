@@ -173,6 +173,7 @@ def test_a_fault_in_the_small_lesson_is_seen(name, small_lesson, address):
     assert all(sentence.startswith("00_small: ") for sentence in found)
 
 
+@pytest.mark.slow
 def test_faults_in_the_real_lessons_are_seen(real_lessons, address, tmp_path):
     """The faults are dealt out to the lessons in turn: each fault is planted once, no lesson goes without."""
     for lesson in real_lessons:
@@ -255,6 +256,7 @@ def plant(lesson, faults):
     return numbers
 
 
+@pytest.mark.slow
 def test_nbval_finds_each_fault_and_nothing_else(small_repository, tmp_path):
     """Run nbval once, as `course test` does, on good and harmed lessons."""
     shutil.copytree(small_repository, tmp_path, dirs_exist_ok=True)

@@ -16,6 +16,7 @@ from tools.notebooks.notebook_file import read_ipynb
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_the_setup_cell_is_the_same_in_every_notebook(address):
     every = find_notebooks(ROOT)
     first = {next(cell.source for cell in read_ipynb(each.ipynb).cells if cell.cell_type == "code") for each in every}

@@ -73,6 +73,7 @@ def store(name, source, folder):
     return lesson
 
 
+@pytest.mark.slow
 def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path):
     counts = store("00_counts", COUNTS_ITS_PASSES, tmp_path)
     never = store("01_never_ends", NEVER_ENDS, tmp_path)

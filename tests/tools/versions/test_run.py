@@ -18,6 +18,7 @@ from tools.versions import colab
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_as_on_colab_and_every_planted_difference_is_found(tmp_path, capfd):
     ask = "import os, sys\nprint('google.colab' in sys.modules, os.environ['COURSE_DEVICE'], os.listdir())"
     stored = {

@@ -69,6 +69,7 @@ def test_colabs_versions_do_for_the_course():
     assert ON_COLAB["ipython"] == "7.34.0" and ON_COLAB["ipykernel"] == "6.17.1"
 
 
+@pytest.mark.slow
 def test_on_colab_pip_would_install_the_course_and_change_nothing(tmp_path):
     """Of the packages there is what pip reads of them: their names and versions."""
     environment = tmp_path / "colab"
