@@ -122,7 +122,8 @@ def _ran(message: Mapping[str, Any]) -> Ran:
         raise _invalid()
     sound = {name: g if isinstance(g, Tensor) else None for name, g in gradients.items() if isinstance(name, str)}
     changed, made = _indices(message.get("changed")), safe_texts(message.get("made"))
-    return Ran(plain_result(message.get("result")), changed, sound, made)
+    length = message.get("length")
+    return Ran(plain_result(message.get("result")), changed, sound, made, length if type(length) is int else None)
 
 
 def _indices(value: Any) -> list[int]:

@@ -40,12 +40,14 @@ class Ran(NamedTuple):
         changed: The indices of the inputs that it changed in place.
         gradients: Name of a parameter -> its gradient, or None where none arrived.
         made: The parameters that forward made while it ran, such as "Linear (24, 24)".
+        length: What its attribute `length` is afterwards, if that is an integer, as in a cache.
     """
 
     result: Any
     changed: Sequence[int]
     gradients: Mapping[str, Tensor | None]
     made: Sequence[str] = ()
+    length: int | None = None
 
 
 class Asked(NamedTuple):

@@ -40,6 +40,7 @@ class CacheExercise(WithWrongAnswers):
                 zip((sizes[0], sizes[1], sizes[3]), ("batch", "kv head", "head_dim"), strict=True)
             )
             results: list[Any] = []
+            counts: list[tuple[int | None, int]] = []  # what `length` is after each step, and should be
             try:
                 module = answer.build(sizes, seed=0)
                 if not module.forward:
@@ -52,10 +53,11 @@ class CacheExercise(WithWrongAnswers):
                         return not_passed("Your cache changes the new keys or values in place.", "input-modified")
                     if found := _difference(results, self.solution, sizes, steps):
                         return self._wrong(results, number, found, sizes, steps)
+                    counts.append((ran.length, sum(keys.shape[2] for keys, _ in steps[: number + 1])))
                 if found := _difference_in_float32(answer.build(sizes, seed=0), steps[0]):
                     seen = ("The first keys and values were float32.",)
                     return not_passed(found.sentence, found.mistake, evidence=seen, hint=QUESTIONS[found.kind])
-                if (wrong := _overfilled(module, steps[1])) is not None:
+                if (wrong := _full(module, steps[1], counts)) is not None:
                     return wrong
             except LearnerError as error:
                 before = (f"Before, it was called {_steps(steps, len(results))}.",) if results else ()
@@ -90,8 +92,18 @@ def _draw(rng: InputGenerator) -> list[tuple[tuple[int, ...], list[Step]]]:
     return drawn
 
 
-def _overfilled(module: BuiltModule, step: Step) -> Verdict | None:
-    """Judge what a full cache does with one more token."""
+def _uncounted(length: int | None, held: int) -> Verdict:
+    """Judge a cache that holds the right tokens and doesn't say how many in `length`, where attention reads it."""
+    given = "has no integer `length`" if length is None else f"says in `length` that it holds {length}"
+    sentence = f"Your cache holds {held} tokens and {given}; `length` should be {held}."
+    return not_passed(sentence, hint="Under which name do you count the tokens so far? The attention reads it.")
+
+
+def _full(module: BuiltModule, step: Step, counts: Sequence[tuple[int | None, int]]) -> Verdict | None:
+    """Judge what a full cache does with one more token, and what it said in `length` on the way."""
+    for length, held in counts:
+        if length != held:
+            return _uncounted(length, held)
     does = "is taken without an error"
     try:
         module.run({}, step)

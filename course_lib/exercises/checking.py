@@ -91,7 +91,7 @@ def _other_state(exercise: Exercise, answer: Any) -> str:
     """Why a lesson can't load weights into a class that is right otherwise; "" if it can."""
     if not isinstance(exercise, ModuleExercise) or exercise.any_layout:
         return ""
-    drawn_from = exercise.takes, exercise.kv_heads, InputGenerator(SEED), exercise.even_head_dim
+    drawn_from = exercise.takes, exercise.kv_heads, InputGenerator(SEED), exercise.rotary
     sizes = next(iter(construction_sizes(*drawn_from)))
     arguments = [getattr(sizes, name) for name in exercise.takes]
     with torch.random.fork_rng(devices=[]):  # a lesson's random numbers are the same whoever wrote the class

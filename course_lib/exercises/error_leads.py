@@ -50,7 +50,8 @@ _GRAPH = (
     ),
     Lead(
         r"does not require grad",
-        "This tensor does not depend on any parameter, as far as the graph knows.",
+        "This tensor does not depend on any parameter, as far as the graph knows, which is not kept under "
+        "`torch.no_grad()` or behind `.detach()` and `.item()`.",
         "Which line leaves the graph?",
     ),
     Lead(

@@ -26,7 +26,8 @@ class ModuleExercise(WithWrongAnswers):
             forward also takes one as `cache=`; the class is then run in one pass and, without gradients, in pieces.
         any_layout: Whether the prompt names no parameters; then the solution's names mean nothing.
         biases: Whether the prompt allows biases, or says nothing of them.
-        even_head_dim: Whether head_dim must be even, as rotary positions need it.
+        rotary: Whether queries and keys are rotated, so that head_dim is even, and other names and layouts of the
+            weights are compared with the solution itself.
         any_device: Whether the module must work on any device, as the prompt says.
     """
 
@@ -36,7 +37,7 @@ class ModuleExercise(WithWrongAnswers):
     cache: tuple[str, str] | None = None
     any_layout: bool = False
     biases: bool = True
-    even_head_dim: bool = False
+    rotary: bool = False
     any_device: bool = False
 
     @property

@@ -4,8 +4,8 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/14_capstone.ipynb)
 #
 # Can you write a storyteller? Attention, its cache, the block around it, the loop that trains it and the loop that
-# lets it speak: you write each of them in an empty cell. Your model learns from little stories for about a minute,
-# and at the end it is one file that you can send to a friend.
+# lets it speak: you write each of them in an empty cell. Your model learns for about a minute, and at the end it is one
+# file that you can send to a friend.
 #
 # **You need** lessons [02](02_masks_and_dropout.ipynb), [05](05_weight_split.ipynb), [06](06_multi_query.ipynb),
 # [07](07_order_and_padding.ipynb) and [08](08_llama.ipynb). **It takes** about 60 minutes.
@@ -52,22 +52,30 @@ device = course_device()
 # %% [markdown]
 # ## A table that knows one word
 #
-# The model will learn from stories that the course makes up, in a little language of about three hundred words.
+# The model will learn from stories that the course makes up, in a little language.
 
 # %%
 texts = [story.text for story in stories(6000, seed=1)]
-# from course_lib.inputs import fables
-# texts = fables().split("\n\n")  # or the paragraphs of any other text
 print(fill(texts[8], 80))
 
 # %% [markdown]
-# A text of your own goes the same way: put the list of its paragraphs in the place of `texts`. Take one
-# of some hundred thousand words: shorter ones, such as Aesop's fables, the model learns by heart, and the loss on the
-# fables that it has not read rises above the table's. (The story that it is to go on with must then consist of words of
-# your text.)
+# <details><summary>A text of your own</summary>
 #
-# Each different word or punctuation mark is a token. (Larger models use pieces of words.) One more token stands before
-# each text and after it.
+# Put the list of its paragraphs in the place of `texts`:
+#
+# ```python
+# from course_lib.inputs import fables
+#
+# texts = fables().split("\n\n")
+# ```
+#
+# Take one of some hundred thousand words. A shorter one, such as these fables of Aesop, the model learns by heart, and
+# the loss on the fables that it has not read rises above the table's. The story that it is to go on with must then
+# consist of words of your text.
+#
+# </details>
+#
+# Each different word or punctuation mark is a token, and one more token stands before each text and after it.
 
 # %%
 END = "\n"
@@ -84,10 +92,9 @@ split = len(texts) * 9 // 10  # the last tenth is held out: no model trains on i
 print(f"{len(texts):,} texts, {len(tokens):,} tokens, {len(vocabulary)} different")
 
 # %% [markdown]
-# What does it take to write a story? The simplest model of a language is a table that counts which word follows which.
+# The simplest model of a language is a table that counts which word follows which.
 #
-# **Write it yourself:** the table of counts. If you get stuck, `hint` helps, a little more with each number, in
-# everything that you write here.
+# **Write it yourself:** the table of counts. If you get stuck, `hint` helps, here and in all that you write below.
 
 # %%
 def count_pairs(tokens, num_words):
@@ -112,23 +119,20 @@ hint("count_pairs", 1)  # 2 says more
 #
 # </details>
 #
-# Each row of counts becomes a row of probabilities. A model that writes draws the next word with the probabilities that
-# the last one left it, and then goes on from there:
+# Each row of counts becomes a row of probabilities. To write is to draw the next word with the probabilities in the row
+# of the last one, again and again:
 
 # %%
 counts = count_pairs(tokens[: starts[split]], len(vocabulary)) + 0.01  # none is 0
 log_chances = (counts / counts.sum(dim=1, keepdim=True)).log()  # (first, next)
 
 
-def as_text(tokens):
-    found = [vocabulary[token] for token in tokens.tolist()]
-    return joined(found[: found.index(END)] if END in found else found)
-
-
+# %%
 def table_of_pairs(tokens, caches=None):  # (b, t) -> (b, t, v), as the models below
     return log_chances[tokens], caches
 
 
+# %%
 @torch.no_grad()
 def write(model, tokens, num_new, temperature=1.0, seed=0):
     # (batch, token) -> (batch, token + num_new)
@@ -137,29 +141,31 @@ def write(model, tokens, num_new, temperature=1.0, seed=0):
     for _ in range(num_new):
         scores, caches = model(unread, caches)
         chances = (scores[:, -1] / temperature).softmax(dim=-1)  # (b, v)
-        unread = torch.multinomial(chances.cpu(), 1, generator=generator)
-        unread = unread.to(device)  # drawn on the CPU
+        unread = torch.multinomial(chances.cpu(), 1, generator=generator).to(device)
         tokens = torch.cat([tokens, unread], dim=1)
     return tokens
 
 
+# %%
+def as_text(tokens):
+    found = [vocabulary[token] for token in tokens.tolist()]
+    return joined(found[: found.index(END)] if END in found else found)
+
+
+# %%
 start = torch.tensor([[numbers[END]]], device=device)  # (b, t)
 print(fill(as_text(write(table_of_pairs, start, 70)[0, 1:]), 80))
 
 # %% [markdown]
-# Nearly every pair of neighbours is fine, and the whole is nonsense: by the end of a sentence the table has forgotten
-# how it began. It can't do better, whatever it counts, because it sees one word. A model that knows who the story is
-# about has to look back.
+# Nearly every pair of neighbours is fine, and the whole is nonsense, as the table sees one word. A model that knows
+# who the story is about has to look back.
 #
 # ## How wrong is it?
 #
-# The **loss** says how surprised a model is by a text: minus the logarithm of the probability that it gave to the word
-# that really came next, averaged over all words (**cross-entropy**; you write it in exercise 1 of [the
-# sheet](exercises/14_exercises.ipynb)). We measure it on the texts that no model trains on.
-#
-# A model that reads a text of `length` tokens makes `length` predictions in one pass, because the causal mask keeps
-# each of them from seeing what comes next. **Write it yourself:** cut one sample at each of the `starts`, and its
-# targets, which are the tokens one place later. (A table of integers as an index gives a table of the same shape.)
+# The **loss** is minus the logarithm of the probability that a model gave to the word that really came next, averaged
+# over all words (**cross-entropy**; exercise 1 of [the sheet](exercises/14_exercises.ipynb)). With a causal mask a
+# model that reads a text of `length` tokens makes `length` predictions in one pass. **Write it yourself:** cut one
+# sample at each of the `starts`, and its targets, which are the tokens one place later.
 
 # %%
 def cut_batch(tokens, starts, length):
@@ -183,8 +189,7 @@ cut_batch = filled("cut_batch", cut_batch)
 #
 # </details>
 #
-# The texts of a batch differ in length. What lies beyond the end of a shorter one is no target: PyTorch's cross-entropy
-# leaves out a target of -100.
+# What lies beyond the end of a shorter text is no target: PyTorch's cross-entropy leaves out a target of -100.
 
 # %%
 def text_batch(chosen):
@@ -195,6 +200,7 @@ def text_batch(chosen):
     return inputs, targets.masked_fill(beyond, -100)
 
 
+# %%
 @torch.no_grad()
 def held_out_loss(model):
     last = len(texts)
@@ -202,6 +208,7 @@ def held_out_loss(model):
     return F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten()).item()
 
 
+# %%
 bar = held_out_loss(table_of_pairs)
 print(f"loss of the table of pairs: {bar:.2f}")
 
@@ -210,14 +217,13 @@ print(f"loss of the table of pairs: {bar:.2f}")
 #
 # ## Attention, from memory
 #
-# Close the other lessons. Here is the attention of your storyteller; names and layout of its matrices are up to you,
-# because the check compares what your class computes. (For a warm-up write multi-head attention first: exercise 6 of
-# [the sheet](exercises/14_exercises.ipynb).)
+# Close the other lessons. Names and layout of the matrices are up to you, because the check compares what your class
+# computes. (Exercise 6 of [the sheet](exercises/14_exercises.ipynb) is a warm-up.)
 #
-# All its heads share one head of keys and one of values (multi-query attention:
+# All heads share one head of keys and one of values (multi-query attention:
 # Shazeer, [Fast Transformer Decoding: One Write-Head is All You Need](https://arxiv.org/abs/1911.02150), 2019), and a
 # cache keeps them from call to call. So `forward` returns two things: the output for the new tokens, and the cache, a
-# tuple of all keys and all values so far. The mask needs some care: if five tokens are in the cache and two are new,
+# tuple of all keys and all values so far. A cache must not change any output: if five tokens are in it and two are new,
 # the first of these two sees six keys.
 
 # %%
@@ -269,25 +275,14 @@ MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
 #
 # </details>
 #
-# A cache must not change any output. Seven tokens in one call, and in two pieces:
+# **Predict.** How many numbers does your cache keep for each token of a text?
 
 # %%
 width, num_heads = 64, 4
 torch.manual_seed(0)
-attention = MultiQueryWithCache(width, width, num_heads).to(device)
-x = torch.randn(2, 7, width).to(device)  # (b, t, m)
-at_once, cache = attention(x)
-first, grown = attention(x[:, :5])
-second, _ = attention(x[:, 5:], grown)
-torch.testing.assert_close(torch.cat([first, second], dim=1), at_once)
-print("seven tokens at once, and five and then two: the same output")
-
-# %% [markdown]
-# **Predict.** How many numbers does your cache keep for each token of a text?
-
-# %%
+x = torch.randn(2, 7, width).to(device)  # (b, t, m): 2 texts of 7 tokens
+_, cache = MultiQueryWithCache(width, width, num_heads).to(device)(x)
 guess = ...  # an integer
-# 2 texts of 7 tokens
 predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))
 
 # %% [markdown]
@@ -300,17 +295,15 @@ predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))
 #
 # ## The block around it
 #
-# A GPT has five more parts, and three of them make up a block, together with your attention.
+# Three more parts make up a block, together with your attention.
 #
 # - **MLP** (multilayer perceptron). Two linear layers with a nonlinear function (GELU) between them are applied to each
-#   token by itself. Attention gathers what a token should know of the others, and the MLP computes with it.
+#   token by itself.
 # - **LayerNorm** shifts and scales each token's vector to mean 0 and variance 1, and then applies a learned gain and
-#   shift (Ba, Kiros and Hinton, [Layer Normalization](https://arxiv.org/abs/1607.06450), 2016). What a layer reads thus
-#   has the same size however much was added before. One stands before the attention and one before the MLP, as in
-#   GPT-2. You write it in exercise 2 of [the sheet](exercises/14_exercises.ipynb).
+#   shift (Ba, Kiros and Hinton, [Layer Normalization](https://arxiv.org/abs/1607.06450), 2016; exercise 2 of [the
+#   sheet](exercises/14_exercises.ipynb)). One stands before the attention and one before the MLP, as in GPT-2.
 # - **Residual connection.** What attention and MLP return is added to what came in, and does not replace it (He et al.,
-#   [Deep Residual Learning for Image Recognition](https://arxiv.org/abs/1512.03385), 2015). The gradient then reaches
-#   the first layer through sums, which pass it on unchanged.
+#   [Deep Residual Learning for Image Recognition](https://arxiv.org/abs/1512.03385), 2015).
 #
 # **Write it yourself:** the path that `x` takes through a block.
 
@@ -350,8 +343,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# Which of these parts can carry a word to another place? Change token 3 of seven, and see which outputs change, first
-# without attention and then with it:
+# Which of these parts can carry a word to another place? Change token 3 of seven:
 
 # %%
 block = Block(MultiQueryWithCache).to(device)
@@ -363,13 +355,12 @@ show("LayerNorm and MLP alone: changed", without.abs().amax(dim=(0, 2)) > 1e-6, 
 show("the whole block: changed", whole.abs().amax(dim=(0, 2)) > 1e-6, "token")
 
 # %% [markdown]
-# Without attention only token 3 changes. Whatever moves from one word to another goes through the class that you wrote.
+# Without attention only token 3 changes.
 #
-# The two other parts are tables. The **embedding** has a row of learned numbers for each word of the vocabulary, and
-# turns integers into vectors. The same table is the model's last matrix: the product of an output with the vector of a
-# word is the score of that word as the next one (Press and Wolf, [Using the Output Embedding to Improve Language
-# Models](https://arxiv.org/abs/1608.05859), 2017). A second table has a row for each **position**, as in GPT-2 (lesson
-# 07); ours begins with sines and cosines.
+# A GPT has two tables, too. The **embedding** has a row of learned numbers for each word of the vocabulary, and is also
+# the model's last matrix: an output times the vector of a word is the score of that word as the next one (Press and
+# Wolf, [Using the Output Embedding to Improve Language Models](https://arxiv.org/abs/1608.05859), 2017). A second table
+# has a row for each **position**, as in GPT-2 (lesson 07); ours begins with sines and cosines.
 
 # %%
 class TinyGPT(nn.Module):
@@ -399,13 +390,12 @@ class TinyGPT(nn.Module):
         return self.norm(x) @ self.word_table.weight.T, (end, grown)
 
 
+# %%
 torch.manual_seed(0)
 gpt = TinyGPT(MultiQueryWithCache).to(device)
 print(f"{sum(one.numel() for one in gpt.parameters()):,} parameters")
 
 # %% [markdown]
-# Exercise 5 of [the sheet](exercises/14_exercises.ipynb) counts such parameters from the sizes.
-#
 # <details><summary>What other models do differently</summary>
 #
 # - The first transformer normalized *after* each addition. Most large models since GPT-2 normalize before the layer;
@@ -437,9 +427,8 @@ predict(guess, untrained, within=1.0)
 #
 # ## The loop that writes
 #
-# A model writes by reading its own output. It scores each word as the next one, one of them is chosen, and the model
-# reads it next. **Write it yourself:** the loop for the simplest choice, which always takes the word with the largest
-# score (**greedy decoding**). With the cache the model has to read each word once.
+# A model writes by reading its own output. **Write it yourself:** the loop for the simplest choice, which always takes
+# the word with the largest score (**greedy decoding**). With the cache the model has to read each word once.
 
 # %%
 def write_greedily(model, tokens, num_new):
@@ -497,8 +486,7 @@ training_loop = filled("training_loop", training_loop)
 # </details>
 #
 # Two things decide how well it learns. The first is the **optimizer**: AdamW moves each parameter by its gradient,
-# divided by how large its gradients usually are, and shrinks it slightly. Its learning rate grows for 50 steps and then
-# falls to 0. The matrices of the blocks move three times as fast as tables and norms.
+# divided by how large its gradients usually are, and shrinks it slightly.
 
 # %%
 def make_optimizer(model, steps=1500, fastest=6e-3):
@@ -519,10 +507,9 @@ def make_optimizer(model, steps=1500, fastest=6e-3):
 # %% [markdown]
 # The second is a **good start**. What a head finds reaches the output through its value matrix and the output
 # projection. While these two are random, looking at the right word is of little use. So begin with an output projection
-# that turns the values back: what a head reads from a word is then added roughly along the word's own direction, and
-# since the last matrix is the table of words, a word that is looked at becomes likelier as the next one. Only *where*
-# to look remains to be learned (after Trockman and Kolter, [Mimetic Initialization of Self-Attention
-# Layers](https://arxiv.org/abs/2305.09828), 2023). If your layers have other names than these two, change them.
+# that turns the values back: a word that a head looks at then becomes likelier as the next one, because the last matrix
+# is the table of words. Only *where* to look remains to be learned (after Trockman and Kolter, [Mimetic Initialization
+# of Self-Attention Layers](https://arxiv.org/abs/2305.09828), 2023). If your layers have other names, change them.
 
 # %%
 @torch.no_grad()
@@ -533,11 +520,20 @@ def start_by_copying(model):
         output.copy_(values.T.repeat(1, shared_by))  # (d, m) -> (m, h * d)
 
 
+# %%
 start_by_copying(gpt)
 
 # %% [markdown]
-# Each step takes 8 texts of similar length, because work on padding is wasted. At four
-# points of the training the model is asked to go on with a story:
+# Of sixty stories by each of six models, so many kept the name ([a test of the
+# course](https://github.com/attention-course/attention-course/blob/main/tests/training/test_what_capstone_parts_cost.py)
+# trains them, as you will train yours):
+#
+# | names kept of 60 | seed 0 | seed 1 | seed 2 |
+# |---|---|---|---|
+# | with the good start | 57 | 55 | 58 |
+# | without it | 0 | 20 | 20 |
+#
+# Each step takes 8 texts of similar length. Four times the model is asked to go on with a story:
 
 # %%
 beginning = "Once there was an owl named Ida. She had a red kite. One day"
@@ -545,12 +541,14 @@ beginning = [numbers[word] for word in (END, *words(beginning))]
 prompt = torch.tensor([beginning], device=device)  # (b, t); words that your text has
 
 
+# %%
 @torch.no_grad()
 def goes_on(model, num_new):
     story = write_greedily(model, prompt, num_new)[0]
     return f"... {as_text(story[len(beginning) :])}"
 
 
+# %%
 def batches(model, steps, told_after=(), seed=0):
     generator = torch.Generator().manual_seed(seed)
     for step in range(steps):
@@ -566,7 +564,7 @@ def batches(model, steps, told_after=(), seed=0):
 # %% [markdown]
 # ## It learns
 #
-# This takes about a minute on one core. Here is how the story goes on:
+# This takes about a minute on one core:
 
 # %% tags=["trained", "nbval-ignore-output"]
 torch.set_num_threads(1)  # products this small are slower on several
@@ -575,19 +573,13 @@ losses = training_loop(gpt, batches(gpt, 1500, told_after), make_optimizer)
 print(fill(f"After 1500 steps: {goes_on(gpt, 60)}", 80))
 
 # %% [markdown]
-# And the loss? The dashed line is the table of pairs. Each point is the mean of 50 steps.
+# And the loss? Each point is the mean of 50 steps.
 
 # %% tags=["trained", "nbval-ignore-output"]
 means = torch.tensor(losses).view(-1, 50).mean(dim=1).tolist()
 curve = dict(zip(range(50, 1501, 50), means, strict=True))
-line_plot(
-    {"your model": curve},
-    limit={"table of pairs": {50: bar, 1500: bar}},
-    title="The loss on the texts it trains on",
-    xlabel="steps",
-    ylabel="loss",
-    logarithmic=False,
-)
+curves = {"your model": curve, "table of pairs": {50: bar, 1500: bar}}
+line_plot(curves, title="The loss", xlabel="steps", ylabel="loss", logarithmic=False)
 
 # %% tags=["trained", "nbval-ignore-output"]
 trained = held_out_loss(gpt)
@@ -596,88 +588,83 @@ print(f"as unsure as among {torch.tensor(trained).exp():.1f} words")
 
 # %% [markdown]
 # The second number is e to the loss, the **perplexity**: the model is as unsure as if it had to choose among that many
-# equally likely words. Your digits may differ. These three results should hold anyway:
+# equally likely words. Your digits may differ. Two results should hold anyway:
 
 # %%
 print("after 150 steps it beats the table of pairs:", curve[200] < bar)
-print("it ends at less than a tenth of the untrained loss:", trained < 0.1 * untrained)
 more = untrained - curve[100] > curve[100] - curve[1500]
 print("the first 100 steps did more than the 1,400 after them:", more)
 
 # %% [markdown]
 # ## Does it keep its facts?
 #
-# Greedy texts are all alike. For variety, draw each word at random, with the model's probabilities; dividing the scores
-# by a **temperature** below 1 makes the likely words likelier still. Sixty stories, of which you see two:
+# For variety, draw each word at random; dividing the scores by a **temperature** below 1 makes the likely words
+# likelier still. Sixty stories, of which you see two:
 
-# %% tags=["trained", "nbval-ignore-output"]
+# %%
 def sixty(model):
     found = write(model, start.repeat(60, 1), max_len - 1, temperature=0.7)
     return [as_text(each[1:]) for each in found]
 
 
+# %% tags=["trained", "nbval-ignore-output"]
 told = sixty(gpt)
 for story in told[:2]:
     print(fill(story, 80), end="\n\n")
 
 # %% [markdown]
-# Read them. Is the animal the same at the end? Is the thing? `facts_kept` reads a story of this language and
-# says of each kind of fact whether it comes back, and stays what it was.
+# `facts_kept` reads a story and says of each kind of fact, such as the name or the animal, whether it comes back and
+# stays what it was, and of the sentences whether all are of the language.
 #
-# **Predict.** In how many of the sixty stories does the animal stay what it was?
+# **Predict.** In how many of the sixty stories is everything right?
 
 # %%
-def number_kept(told, kind):
-    kept = [facts_kept(story).get(kind) for story in told]
-    return sum(map(bool, kept)), sum(one is not None for one in kept)
-
-
-animals, of = number_kept(told, "animal")
 guess = ...  # an integer
-predict(guess, lambda: animals, within=6)
+right = sum(all(facts_kept(story).values()) for story in told)
+predict(guess, lambda: right, within=6)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Most of them, after a minute. Nothing but attention can do that, since every other part works on each word by
-# itself; and all of it was learned from the one task of predicting the next word. A large language model is made of the
-# same kinds of parts.
+# In about half of them, in our run. Each kind by itself does better, as you will see, but one fault spoils a story.
 #
 # </details>
+#
+# Each kind by itself, in the stories that say something of it:
 
 # %%
-KINDS = ("name", "animal", "thing", "colour", "place")
-
-
 def show_results(name, model, told):
-    kept = [number_kept(told, kind) for kind in KINDS]
-    shares = [100 * number / max(1, of) for number, of in kept]  # of all that say it
-    results[name] = held_out_loss(model), *shares
-    print(f"{'':20}{'loss':>6}" + "".join(f"{kind:>9}" for kind in KINDS))
-    for name, (loss, *shares) in sorted(results.items(), key=lambda row: row[1]):
-        print(f"{name:20}{loss:6.2f}" + "".join(f"{share:7.0f} %" for share in shares))
+    kept = [facts_kept(story) for story in told]
+    print(f"{name}: loss {held_out_loss(model):.2f}", end="")
+    for kind in ("name", "animal", "thing", "colour", "place"):
+        said = [each[kind] for each in kept if kind in each]
+        print(f", {kind} {100 * sum(said) / max(1, len(said)):.0f} %", end="")
 
 
 # %% tags=["trained", "nbval-ignore-output"]
-results = {}  # a row for each model that you train
 show_results("with a table", gpt, told)
 
 # %%
-loss, *shares = results["with a table"]
-print("most names, animals, things and colours are kept:", min(shares[:4]) > 60)
+kinds = "name", "animal"
+kept = [sum(facts_kept(story).get(kind, False) for story in told) for kind in kinds]
+print("most names and animals are kept:", min(kept) > 36)
+print("fewer stories are right in everything:", right < min(kept))
 
 # %% [markdown]
+# Only attention carries a name from the first sentence to the last, and all of it was learned by predicting the next
+# word. A large language model is made of the same kinds of parts.
+#
 # ## Throw the table away
 #
 # The model can't read more than `max_len` tokens, because its table of positions ends there. Rotary positions ([lesson
-# 07](07_order_and_padding.ipynb)) need no table. **Write it yourself**, with what you wrote there: your class with a
-# cache, and queries and keys that are rotated by their positions. Call the four layers as in lesson 07, and give them
-# no bias.
+# 07](07_order_and_padding.ipynb)) need no table. **Write it yourself:** your class with a cache, with queries and keys
+# that are rotated by their positions. Call the four layers as in lesson 07, without bias.
 
 # %%
 rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
 
 
+# %%
 class RotaryMultiQuery(nn.Module):
     def __init__(self, d_in, d_out, num_heads, base=10000.0):
         super().__init__()
@@ -731,8 +718,12 @@ RotaryMultiQuery = filled("RotaryMultiQuery", RotaryMultiQuery)
 # </details>
 #
 # Your trained model gets the new attention, keeps its matrices, and loses its table. (If the layers of your first class
-# have other names, their weights are not loaded.) How much does it still know, and how much after 400
-# more steps?
+# have other names, their weights are not loaded.) How much does it still know, and how much after 400 more steps?
+
+# %%
+def make_short(model):
+    return make_optimizer(model, steps=400, fastest=4e-3)
+
 
 # %% tags=["trained", "nbval-ignore-output"]
 torch.manual_seed(0)
@@ -741,31 +732,25 @@ start_by_copying(rotary)
 rotary.load_state_dict(gpt.state_dict(), strict=False)
 without_table = held_out_loss(rotary)
 print(f"without the table, before it is trained again: {without_table:.2f}")
-
-
-def make_short(model):
-    return make_optimizer(model, steps=400, fastest=4e-3)
-
-
 training_loop(rotary, batches(rotary, 400, seed=1), make_short)
 show_results("with a rotation", rotary, sixty(rotary))
 
 # %%
 print("before it is trained again it is worse than pairs:", without_table > bar)
-back = results["with a rotation"][0] < trained + 0.02
+back = held_out_loss(rotary) < trained + 0.02
 print("400 steps later it is as good as with the table:", back)
 print(write_greedily(rotary, start, 400).shape[1], "tokens, and no error")
 
 # %% [markdown]
-# The order of the words was in the table, and the queries and keys had learned to read it there. With another source of
-# order the model falls behind the count of pairs, and in a few hundred steps it is back. (Not all of that is the
-# rotation's work: the causal mask reveals some order, too. Exercise 5 below leaves the rotation out.) Now nothing in
-# the model ends at `max_len`. What it writes after its first story is scraps, because in training nothing ever followed
-# an end. Exercise 4 shows it what may.
+# With another source of order the model falls behind the count of pairs, and in a few hundred steps it is back. (Not
+# all of that is the rotation's work: exercise 5 below leaves it out.) Now nothing in the model ends at `max_len`, but
+# it has never seen what follows the end of a story. Exercise 4 shows it.
 #
 # ## Is it right? Ask the doctor
 #
-# The doctor of [lesson 12](12_debugging_attention.ipynb) examines the whole model:
+# The doctor of [lesson 12](12_debugging_attention.ipynb) examines the whole model, but it reads each text in one call:
+# a class that ignores its cache looks healthy to it. So test the cache, too. Word by word, the scores must be those of
+# one pass over the whole beginning.
 
 # %%
 report = diagnose(
@@ -777,38 +762,38 @@ report = diagnose(
 )
 print("nothing wrong was found:", report.ok)
 
+# %%
+scores, caches = [], None
+for token in prompt.split(1, dim=1):
+    newest, caches = rotary(token, caches)
+    scores.append(newest)
+torch.testing.assert_close(torch.cat(scores, 1), rotary(prompt)[0], rtol=0, atol=1e-3)
+print("word by word from the cache: the same scores as at once")
+
 # %% [markdown]
 # ## A page for a friend
 #
-# The course's `Storyteller` has parts of the same names as yours, so it takes your weights and your class as they are.
-# `save_page` writes both into one file. Whoever opens it needs neither Python nor the network: they type a beginning,
-# the model writes on, and each word shows where your heads looked.
+# The course's `Storyteller` takes your weights and your class as they are, and `save_page` writes both into one file.
+# Whoever opens it needs neither Python nor the network: they type a beginning, the model writes on, and each word shows
+# where your heads looked.
 
 # %% tags=["trained", "nbval-ignore-output"]
-mine = Storyteller(
-    RotaryMultiQuery,
-    width=width,
-    num_heads=num_heads,
-    max_len=max_len,
-    positions=False,
-    vocabulary=vocabulary,
-)
+sizes = {"width": width, "num_heads": num_heads, "max_len": max_len}
+mine = Storyteller(RotaryMultiQuery, **sizes, positions=False, vocabulary=vocabulary)
 mine.load_state_dict(rotary.cpu().state_dict())
 page = save_page(mine, "my_storyteller.html", title="My storyteller")
 print(f"{page.name}: {page.stat().st_size // 1000} kB")
 
 # %% [markdown]
-# The page stands beside this notebook. Send it to somebody. (If you have trained it on a text of your own, give
-# `save_page` a `beginning` of words that your text has.)
+# Send it to somebody. (If you have trained it on a text of your own, give `save_page` a `beginning` of words that your
+# text has.)
 #
 # ## Your turn
 #
 # 1. Write with `temperature=0.1`, and then with `temperature=1.5`. What changes?
 # 2. Take one part away and train a new model: the good start, the positions, the residual additions, LayerNorm, the
-#    MLP, or attention itself. Which part costs the held-out loss most? Guess an order first. (So
-#    early in training some parts cost nothing yet. Without the good start it is the end that lacks its facts.)
-# 3. The best storyteller of the course (`"best"`) is wider and has one block more. Load it and add its row. Then beat
-#    its loss, or its names.
+#    MLP, or attention itself. Which part costs the held-out loss most? Guess an order first.
+# 3. The best storyteller of the course (`"best"`) is wider and has one block more. Add its row. Then beat its loss.
 # 4. Let the rotary model read two stories in a row while it trains, and forbid it to end before the second is over.
 # 5. Train `rotary` once more with `MultiQueryWithCache` and `positions=False`: no table and no rotation. How far does
 #    it come?
@@ -817,8 +802,19 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #
 # 1. At the low temperature the stories resemble each other and the greedy one: they use the likeliest sentences again
 #    and again. At the high one words come up that fit no sentence.
-# 2. Each line of the output is one part, with its losses at two learning rates. An order that was found at one learning
-#    rate, or after so short a training, may not hold at another.
+# 2. Attention, the residual additions and the MLP cost most at both learning rates. The other parts cost nothing so
+#    early: the order may not hold after a longer training, in which the good start, for one, decides who keeps the
+#    names. The code below printed these held-out losses, in some minutes:
+#
+#    ```text
+#    without nothing: 0.94 and 1.59
+#    without attention: 1.70 and 1.97
+#    without MLP: 1.66 and 2.57
+#    without positions: 0.87 and 1.56
+#    without start: 0.96 and 1.53
+#    without LayerNorm: 0.84 and 1.60
+#    without residual: 2.02 and 2.56
+#    ```
 #
 #    ```python
 #    class WithoutAdding(Block):
@@ -827,7 +823,7 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #            return self.mlp(self.mlp_norm(found)), cache
 #
 #
-#    def loss_without(part, fastest, seed=0, steps=600):
+#    def trained_without(part, fastest, seed=0, steps=600):
 #        torch.manual_seed(seed)
 #        model = TinyGPT(MultiQueryWithCache).to(device)
 #        if part == "residual":
@@ -847,12 +843,12 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #            parameter.requires_grad_(False).zero_()  # and zeros they stay
 #        rates = lambda model: make_optimizer(model, steps, fastest)
 #        training_loop(model, batches(model, steps), rates)
-#        return held_out_loss(model)
+#        return model
 #
 #
 #    weights = ("attention", "MLP", "positions")
 #    for part in ("nothing", *weights, "start", "LayerNorm", "residual"):
-#        losses = [loss_without(part, fastest) for fastest in (6e-3, 2e-3)]
+#        losses = [held_out_loss(trained_without(part, rate)) for rate in (6e-3, 2e-3)]
 #        print(f"without {part}: {losses[0]:.2f} and {losses[1]:.2f}")
 #    ```
 #
@@ -877,11 +873,8 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #
 # ## What you can do now
 #
-# - Write a head, multi-head, multi-query and grouped-query attention from an empty cell, and prove that they are right.
-# - Say on which axis each step works, and which steps copy memory.
-# - Count what a model costs: its parameters, its products, and the bytes of its cache.
-# - Read the attention code of others, find what no error reports, and name it.
-# - Build a small GPT around your attention, train it, and let it write with a cache.
+# Write each form of attention from an empty cell and prove it right, count what a model costs, name a mistake that no
+# error reports, and build a small GPT that writes with a cache.
 #
 # <details><summary>Where to go from here</summary>
 #

@@ -237,6 +237,37 @@ class OverwritesTheStart(Stacked):
         return super().forward(keys, values)
 
 
+class CountsAsFilled(Stacked):
+    """The count is right, and has another name than `length`."""
+
+    @property
+    def length(self):
+        return self.filled
+
+    @length.setter
+    def length(self, count):
+        self.filled = count
+
+
+class CountsUnseen(Growing):
+    """It has no `length`: what is there tells how many."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.length
+
+    def forward(self, keys, values):
+        self.keys, self.values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
+        return self.keys, self.values
+
+
+class SaysZero(CountsUnseen):
+    length = 0
+
+    def __init__(self, *sizes):
+        Growing.__init__(self, *sizes)
+
+
 class OnlyTheNew(Stacked):
     def forward(self, keys, values):
         return keys, values
@@ -320,7 +351,7 @@ class HalfRoom(PlainRoom):
 
 RIGHT = {
     "MyLlamaAttention": [Llama, GroupedLlama, RotatesByAngle],
-    "MyCache": [Stacked, Growing, PlainRoom, RoomOnDemand],
+    "MyCache": [Stacked, Growing, PlainRoom, RoomOnDemand, CountsAsFilled],
     "next_word": [
         lambda logits: torch.argmax(logits[:, -1, :], dim=1),
         lambda logits: torch.stack([sample[-1].softmax(0).argmax() for sample in logits]),
@@ -350,6 +381,8 @@ WRONG = {
         (FullTooEarly, "with ValueError: full"),
         (Asserts, "raises the error AssertionError; it should raise a ValueError"),
         (OverwritesTheStart, "token-missing-from-cache", "the new tokens alone"),
+        (CountsUnseen, "has no integer `length`; `length` should be"),
+        (SaysZero, "says in `length` that it holds 0; `length` should be"),
         (OnlyTheNew, "token-missing-from-cache", "the old ones are forgotten"),
         (TheWholeRoom, "the whole room"),
         (OneTokenPerCall, "has the shape"),

@@ -258,8 +258,9 @@ def loop_by_negative_logs(model, batches, make_optimizer):
     losses = []
     for inputs, targets in batches:
         optimizer.zero_grad(set_to_none=False)
+        wanted = targets != -100
         chances = model(inputs)[0].log_softmax(-1)
-        loss = -chances.gather(-1, targets[..., None]).mean()
+        loss = -chances.gather(-1, (targets * wanted)[..., None])[wanted].mean()
         loss.backward()
         losses.append(float(loss.detach()))
         optimizer.step()
@@ -289,6 +290,52 @@ def loop_that_piles_up(model, batches, make_optimizer):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
+    return losses
+
+
+def loop_with_zero_grad_of_the_model(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        model.zero_grad()
+        loss = F.cross_entropy(model(inputs)[0].mT, targets, ignore_index=-100)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loop_without_graph(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        with torch.no_grad():
+            scores, _ = model(inputs)
+        loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loop_that_gathers_all(model, batches, make_optimizer, place=lambda targets: targets.clamp(min=0)):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss = -model(inputs)[0].log_softmax(-1).gather(-1, place(targets)[..., None]).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loop_with_zeros_in_the_mean(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        each = F.cross_entropy(model(inputs)[0].mT, targets, reduction="none")  # 0 where the target is -100
+        each.mean().backward()
+        optimizer.step()
+        losses.append(each.mean().item())
     return losses
 
 
@@ -375,11 +422,48 @@ class TurnedBackwards(Turning):
         return Turning.turned(self, x.roll(self.width // 2, -1), past).roll(self.width // 2, -1)
 
 
+class NamedOtherwise(Shared):
+    """Layers of other names, biases, and the keys and values in one matrix."""
+
+    def __init__(self, d_in, d_out, num_heads, base=10000.0, bias=False):
+        super().__init__(d_in, d_out, num_heads)
+        self.base = base
+        self.ask, self.tell = nn.Linear(d_in, d_out, bias), nn.Linear(d_in, 2 * self.width, bias)
+
+    def forward(self, x, cache=None):
+        keys, values = self.tell(x).chunk(2, -1)
+        past = 0 if cache is None else cache.shape[1]
+        told = torch.cat([self.turned(keys[:, :, None], past)[:, :, 0], values], -1)
+        told = told if cache is None else torch.cat([cache, told], 1)
+        q = self.turned(self.ask(x).unflatten(2, (self.heads, -1)), past)
+        keys, values = told.chunk(2, -1)
+        scores = torch.einsum("bqhd,bkd->bhqk", q, keys) / self.width**0.5
+        weights = scores.masked_fill(~self.keep(x.shape[1], told.shape[1]), -torch.inf).softmax(-1)
+        return self.mix(torch.einsum("bhqk,bkd->bqhd", weights, values).flatten(2)), told
+
+    turned = Turning.turned
+
+
+class NamedOtherwiseWithBiases(NamedOtherwise):
+    def __init__(self, d_in, d_out, num_heads, base=10000.0):
+        super().__init__(d_in, d_out, num_heads, base, bias=True)
+
+
+class NamedOtherwiseFromZero(NamedOtherwise):
+    def turned(self, x, past):
+        return Turning.turned(self, x, 0)
+
+
+class NamedOtherwiseUnturned(NamedOtherwise):
+    def turned(self, x, past):
+        return x
+
+
 RIGHT = {
-    "count_pairs": [pairs_by_loop, pairs_by_one_hot],
+    "count_pairs": [pairs_by_loop, pairs_by_one_hot, lambda t, n: pairs_by_loop(t, n).float()],
     "through_block": [block_in_one_line, block_by_sums],
-    "training_loop": [loop_by_negative_logs, loop_with_classes_second],
-    "RotaryMultiQuery": [Turning, TurnedAnew],
+    "training_loop": [loop_by_negative_logs, loop_with_classes_second, loop_with_zero_grad_of_the_model],
+    "RotaryMultiQuery": [Turning, TurnedAnew, NamedOtherwise, NamedOtherwiseWithBiases],
     "MultiHeadFromMemory": [Packed, OneByOne, ByEinsum],
     "MultiQueryWithCache": [Shared, Folded],
     "cut_batch": [batch_by_loop, batch_by_unfold],
@@ -395,11 +479,15 @@ WRONG = {
     ],
     "through_block": [
         (block_in_place, "input-modified"),
-        (block_of_post_norm, "should be"),
+        (block_of_post_norm, "post-norm"),
         (block_without_cache, "it should be"),
     ],
     "training_loop": [
         (loop_that_piles_up, "pile up"),
+        (loop_without_graph, "stopped", "torch.no_grad()"),
+        (loop_that_gathers_all, "0 in place of each target of -100"),
+        (lambda m, b, o: loop_that_gathers_all(m, b, o, lambda targets: targets), "stopped", "-100"),
+        (loop_with_zeros_in_the_mean, "divided by all targets"),
         (loop_with_last_loss, "it should be"),
         (loop_with_wrong_axis, "stopped"),
         (loop_after_the_step, "should be"),
@@ -407,6 +495,8 @@ WRONG = {
     "RotaryMultiQuery": [
         (QueriesFromZero, "should be"),
         (Unturned, "rotary-unused"),
+        (NamedOtherwiseUnturned, "rotary-unused"),
+        (NamedOtherwiseFromZero, "positions-restart-in-cache"),
         (TurnedBackwards, "should be"),
     ],
     "MultiHeadFromMemory": [

@@ -136,6 +136,7 @@ def run_module(
         changed: The indices of the inputs that it changed in place.
         gradients: Name -> gradient, or None where none arrived; INPUT is x. Empty without a backward pass.
         made: What it made of new parameters, such as "Linear (24, 24)". An error has it as its attribute `made`.
+        length: Its attribute `length` after the run, if that is an integer; else None.
     """
     parameters = dict(module.named_parameters())
     with torch.no_grad():
@@ -151,7 +152,10 @@ def run_module(
     torch.default_generator.manual_seed(0)
     with _parameters_made() as made:
         result = _in_steps(module, inputs, steps, cache) if steps else module(*inputs)
+    length = getattr(module, "length", None)
+    length = length.item() if isinstance(length, Tensor) and length.numel() == 1 else length
     answer = {"result": result, "changed": _changed(before, inputs), "gradients": {}, "made": made}
+    answer["length"] = length if type(length) is int else None
     if cotangent is not None and not answer["changed"] and _has_shape(result, cotangent.shape):
         if result.requires_grad:
             (result * cotangent.to(result.dtype)).sum().backward()

@@ -69,7 +69,7 @@ EXERCISE = ModuleExercise(
     ),
     stub="class MyRotaryAttention(nn.Module): ...",
     kv_heads="any",
-    even_head_dim=True,
+    rotary=True,
     wrong=WRONG_ROTATIONS
     + """
 rotary_table(end, self.head_dim, self.base) => rotary_table(end, self.head_dim, 10000.0)

@@ -86,7 +86,7 @@ EXERCISE = ModuleExercise(
         "`queries.reshape(batch, num_kv_heads, -1, head_dim)`.",
     ),
     kv_heads="any",
-    even_head_dim=True,
+    rotary=True,
     cache=(CACHE, "Cache"),
     wrong=WRONG_ROTATIONS
     + """

@@ -16,8 +16,7 @@ EXERCISE = FunctionExercise(
     minutes=2,
     prompt=(
         "`tokens` is a text as integers below `num_words`. Count its pairs of neighbours: element (first, next) of the "
-        "result says how often `next` comes directly after `first`. The result holds integers and is (num_words, "
-        "num_words)."
+        "result says how often `next` comes directly after `first`. The result is (num_words, num_words)."
     ),
     hints=(
         "A loop over the places of the text is right, but slow: the lesson's text has half a million tokens.",
@@ -29,6 +28,7 @@ EXERCISE = FunctionExercise(
     },
     calls=3,
     axes="first next",
+    extract=lambda counts, tokens, num_words: counts.double(),  # floats count, too
     own_dtype=True,
     wrong="""
 result.T

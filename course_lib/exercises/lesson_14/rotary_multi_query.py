@@ -65,7 +65,7 @@ EXERCISE = ModuleExercise(
     stub="class RotaryMultiQuery(nn.Module): ...",
     in_steps=True,
     kv_heads="one",
-    even_head_dim=True,
+    rotary=True,
     wrong=WRONG_ROTATIONS
     + """
 cos[past:].to(x), sin[past:].to(x) => cos[:num_new].to(x), sin[:num_new].to(x)

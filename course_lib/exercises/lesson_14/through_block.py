@@ -92,6 +92,9 @@ x = x + found => x = attention_norm(x) + found
 found, cache = attention(attention_norm(x), cache) => normed = attention_norm; found, cache = attention(x, cache); found = normed(found)
     a block with the norm behind the attention
     ? Does the norm stand before the attention or behind it?
+found, cache = attention(x, cache); x = attention_norm(x + found); return mlp_norm(x + mlp(x)), cache
+    a block whose norms stand behind the additions (post-norm, as in the first transformer)
+    ? Does a norm change what goes past the attention here, or only what goes into it?
 x = x + found => before, x = x, x + found && return x + mlp(mlp_norm(x)) => return x + mlp(mlp_norm(before))
     a block whose MLP reads what came into the block
     ? Should the MLP see what attention found?

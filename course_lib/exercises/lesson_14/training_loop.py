@@ -28,7 +28,10 @@ def model_of(table, before):  # a stand-in for a GPT: a word's scores depend on 
     def model(tokens, caches=None):
         return table[tokens] + before[tokens.roll(1, 1)], None
 
-    model.parameters = lambda: parameters
+    def zero_grad(set_to_none=True):
+        table.grad = before.grad = None
+
+    model.parameters, model.zero_grad = lambda: parameters, zero_grad
     model.train = model.eval = lambda *mode: model
     return model
 """
@@ -46,6 +49,8 @@ WORDS = 5
 
 def _batches(rng, batch, token):
     pieces = [rng.integers(WORDS, batch, token + 1) for _ in range(4)]
+    for at, each in enumerate(pieces):
+        each[:at, -1] = -100  # each batch with another number of them
     return [(each[:, :-1], each[:, 1:]) for each in pieces]
 
 
@@ -58,7 +63,7 @@ EXERCISE = FunctionExercise(
         "`make_optimizer(model)` makes an optimizer. For each pair of `inputs` and `targets` in `batches`, which come "
         "once and in their order, compute the scores of the model (`scores, caches = model(inputs)`, with scores of "
         "(batch, token, vocabulary)), the mean cross-entropy with the targets and its gradients, and let the "
-        "optimizer take one step. Return the losses as a list of floats, each from before its step."
+        "optimizer take one step. A target of -100 counts neither in the sum nor in the number of the mean. Return the losses as a list of floats, each from before its step."
     ),
     hints=(
         "For each batch: forward, loss, old gradients to zero, backward, step.",
@@ -91,6 +96,12 @@ F.cross_entropy(scores.flatten(0, 1), targets.flatten()) => F.cross_entropy(scor
 F.cross_entropy(scores.flatten(0, 1), targets.flatten()) => F.cross_entropy(scores.flatten(0, 1).softmax(-1), targets.flatten())
     the losses after softmax was applied twice
     ? `F.cross_entropy` takes scores. What has it done to them already?
+targets.flatten()) => targets.flatten().clamp(min=0))
+    the losses with 0 in place of each target of -100
+    ? What does a target of -100 mean, and what does `F.cross_entropy` do with it by itself?
+targets.flatten()) => targets.flatten(), reduction="sum") / targets.numel()
+    the sum of the losses divided by all targets, although those of -100 add nothing to it
+    ? By how many predictions is the sum divided?
 optimizer, losses = make_optimizer(model), [] => losses = [] && scores, _ = model(inputs) => optimizer = make_optimizer(model); scores, _ = model(inputs)
     the losses with a new optimizer for each batch, which has forgotten its momentum
     ? How often is the optimizer made?

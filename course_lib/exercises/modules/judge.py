@@ -79,7 +79,7 @@ class ModuleJudge:
 
     def _first_wrong(self) -> Verdict | None:
         exercise = self.exercise
-        drawn_from = exercise.takes, exercise.kv_heads, self.rng, exercise.even_head_dim
+        drawn_from = exercise.takes, exercise.kv_heads, self.rng, exercise.rotary
         try:
             for sizes in construction_sizes(*drawn_from):
                 if (wrong := self._construction(sizes)) is not None:
@@ -110,7 +110,14 @@ class ModuleJudge:
         if not is_sane(module.parameters):
             return Verdict(NEEDS_REVIEW, UNREADABLE, evidence=(listed(module.parameters),))
         layouts = CandidateLayouts(
-            exercise.solution, sizes, arguments, exercise.causal, module.parameters, exercise.any_layout, earlier
+            exercise.solution,
+            sizes,
+            arguments,
+            exercise.causal,
+            module.parameters,
+            exercise.any_layout,
+            exercise.rotary,
+            earlier,
         )
         if not layouts.clear:
             return None

@@ -18,6 +18,7 @@ from course_lib.mutations import Projections
 from .row_orders import BIAS, OUTPUT, PROJECTION, parameter_kind, row_permutations, stack_rows
 from .sizes import Sizes
 
+ROLES = ("q_proj", "k_proj", "v_proj")
 VARIANTS = 4  # two ways to merge the heads, and W^O as it is or transposed
 NAMED_LIKE_A_BIAS = re.compile(r"bias|(^|[._])b([._\d]|$)|(^|[._])b_?[qkvo]($|[._])")
 
@@ -51,6 +52,7 @@ class CandidateLayouts:
         causal: Whether later tokens are hidden.
         shapes: Name -> shape of its parameters, in order of registration.
         any_layout: Whether the task names no parameters, so that the reference's names mean nothing.
+        rotary: Whether the reference rotates queries and keys, so that a layout's output is computed by it.
         earlier: The layouts of a construction with other sizes, which tell what a square matrix is.
 
     Attributes:
@@ -68,9 +70,10 @@ class CandidateLayouts:
         causal: bool,
         shapes: Mapping[str, tuple[int, ...]],
         any_layout: bool = False,
+        rotary: bool = False,
         earlier: CandidateLayouts | None = None,
     ) -> None:
-        self.sizes, self.causal, self.shapes = sizes, causal, shapes
+        self.sizes, self.causal, self.shapes, self.rotary = sizes, causal, shapes, rotary
         with torch.random.fork_rng(devices=[]):
             self.reference = reference(*arguments).double().eval()
         self.kinds = {name: parameter_kind(shape, sizes.d_in, sizes.d_out) for name, shape in shapes.items()}
@@ -138,10 +141,7 @@ class CandidateLayouts:
             Index of a candidate -> (batch, token, d_out), the most likely first; empty where the weights fit none.
         """
         if self.by_name and added is None:
-            own = dict(self.reference.named_parameters())
-            known = {name: weight for name, weight in weights.items() if name in own}
-            output = functional_call(self.reference, known, (x,))
-            return {0: output[0] if isinstance(output, tuple) else output}  # a cache may come with it
+            return {0: self._by_reference({name: one for name, one in weights.items() if name in self.expected}, x)}
         rows, out_projs, orders = self._parts(weights)
         if rows is None or not out_projs or len(rows) != orders.shape[1]:
             return {}
@@ -153,14 +153,39 @@ class CandidateLayouts:
         used = sorted({index // VARIANTS for index in indices})
         row_indices = orders[used].argsort(1)
         bias = added.by_row[row_indices] + added.by_role if added else rows.new_zeros(row_indices.shape)
-        context = self._context(rows[row_indices], bias, x)  # (order, b, h, t, d)
-        merged = context.permute(0, 1, 3, 2, 4).flatten(3), context.permute(0, 1, 3, 4, 2).flatten(3)
         outputs = {}
+        merged = [] if self.rotary else self._merged(rows[row_indices], bias, x)
         for index in indices:
             order, variant = divmod(index, VARIANTS)
-            output = merged[variant % 2][used.index(order)] @ out_projs[variant // 2]
+            at, out_proj = used.index(order), out_projs[variant // 2]
+            if self.rotary:
+                named = self._named(rows[row_indices[at]], out_proj, by_element=bool(variant % 2))
+                biases = zip(ROLES, bias[at].split(self.sizes.projected), strict=True)
+                output = self._by_reference(named | {f"{role}.bias": own for role, own in biases if added}, x)
+            else:
+                output = merged[variant % 2][at] @ out_proj
             outputs[index] = output + added.to_output if added else output
         return outputs
+
+    def named(self, weights: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """Give weights the reference's names, as the likeliest layouts do; no names where the layouts need none."""
+        if self.by_name:
+            return [{name: weights[name] for name in self.expected}]
+        rows, out_projs, orders = self._parts(weights)
+        if not self.rotary or rows is None or len(rows) != orders.shape[1]:
+            return []
+        return [self._named(rows[order.argsort()], out_proj) for order in orders[:4] for out_proj in out_projs]
+
+    def _named(self, rows: Tensor, out_proj: Tensor, by_element: bool = False) -> dict[str, Tensor]:
+        """Name rows in the canonical order and W^O, which heads enter one by one, or element by element."""
+        if by_element:
+            out_proj = out_proj.unflatten(0, (self.sizes.head_dim, -1)).transpose(0, 1).flatten(0, 1)
+        named = zip(ROLES, rows.split(self.sizes.projected), strict=True)
+        return {f"{role}.weight": weight for role, weight in named} | {"out_proj.weight": out_proj.mT}
+
+    def _by_reference(self, weights: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        output = functional_call(self.reference, dict(weights), (x,))
+        return output[0] if isinstance(output, tuple) else output  # a cache may come with it
 
     @property
     def output_elements(self) -> int:
@@ -190,7 +215,7 @@ class CandidateLayouts:
 
     def _rows_by_name(self, weights: Mapping[str, Tensor]) -> Tensor:
         """Stack the rows role by role: in the wrapper of heads each head holds its own three matrices."""
-        roles = [[name for name in self.expected if role in name] for role in ("q_proj", "k_proj", "v_proj")]
+        roles = [[name for name in self.expected if role in name] for role in ROLES]
         return torch.cat([weights[name] for role in roles for name in role])
 
     def _parts(self, weights: Mapping[str, Tensor]) -> tuple[Tensor | None, list[Tensor], Tensor]:
@@ -214,15 +239,16 @@ class CandidateLayouts:
         kinds = self.kinds | ({self.second: PROJECTION} if self.second else {})
         return {name: weight for name, weight in weights.items() if kinds[name] == kind}
 
-    def _context(self, rows: Tensor, bias: Tensor, x: Tensor) -> Tensor:
-        """Compute the context of every head for each row order, of rows and biases: (order, b, h, t, d)."""
+    def _merged(self, rows: Tensor, bias: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Merge the context of all heads for each row order, one by one and by element: (order, b, t, h * d)."""
         counts = self.sizes.num_heads, self.sizes.num_kv_heads, self.sizes.num_kv_heads
         rows, bias = rows[:, None], bias[:, None, None]
         projected = zip((x @ rows.mT + bias).split(self.sizes.projected, dim=-1), counts, strict=True)
         split = (role.flatten(0, 1).unflatten(-1, (heads, -1)) for role, heads in projected)
         queries, keys, values = (role.transpose(1, 2) for role in split)
         context, _ = attend(queries, keys, values, causal=self.causal)
-        return context.unflatten(0, (len(rows), len(x)))
+        context = context.unflatten(0, (len(rows), len(x)))  # (order, b, h, t, d)
+        return context.permute(0, 1, 3, 2, 4).flatten(3), context.permute(0, 1, 3, 4, 2).flatten(3)
 
     def _output_matrices(self, matrices: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the output projection, (h * d, d_out), as it is and transposed; empty if its parameters do not fit."""

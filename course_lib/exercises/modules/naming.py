@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -89,10 +90,11 @@ class WrongRun:
     def _known_class(self) -> Wrong | None:
         """Find the exercise's known wrong class that gives this result with the learner's weights."""
         arguments = [getattr(self.layouts.sizes, name) for name in self.exercise.takes]
-        for known in self.exercise.known if self.layouts.by_name else ():
+        named = self.layouts.named(self.run.weights)
+        for known, weights in itertools.product(self.exercise.known, named):
             with torch.random.fork_rng(devices=[]), contextlib.suppress(RuntimeError):  # it may refuse a piece's shape
                 module = build_module(known.code, arguments, 0)
-                own = {name: self.run.weights[name] for name, _ in module.named_parameters()}
+                own = {name: weights[name] for name, _ in module.named_parameters()}
                 given = run_module(module, own, (self.run.x,), steps=self.run.steps, cache=self.run.cache)
                 if equal(self.ran.result, given["result"]):
                     return known

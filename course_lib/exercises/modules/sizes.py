@@ -184,7 +184,7 @@ def _all_differ(sizes: Sizes, others: Sizes) -> bool:
 
 def draw_pieces(num_tokens: int, rng: InputGenerator) -> list[int]:
     """Cut a text into pieces: some tokens first, then single ones and, of a longer text, a piece of the rest."""
-    fewest = 2 if num_tokens > 3 else 1  # a first piece of one token hides what is wrong within a piece
+    fewest = 2 if num_tokens > 2 else 1  # a first piece of one token hides what is wrong within a piece
     first = fewest + rng.integer(max(1, num_tokens // 2 - 1))
     rest = num_tokens - first
     return [first, *[1] * min(rest, 2), *([rest - 3, 1] if rest > 3 else [1] * (rest - 2))]

@@ -145,7 +145,7 @@ def test_a_class():
     with remote(script, [LOADED]) as notebook:
         module = answer_of(notebook).build((2, 3), 0)
         assert module.parameters == {"w": (2, 3)} and module.plain_modules == ["a\\u202e"] and not module.forward
-        assert module.run({}, (torch.zeros(1),)) == (1, [], {"w": None, "v": None}, [])
+        assert module.run({}, (torch.zeros(1),)) == (1, [], {"w": None, "v": None}, [], None)
         notebook.forget()
         with pytest.raises(LearnerError, match="its process ended before"):
             module.run({}, (torch.zeros(1),))
