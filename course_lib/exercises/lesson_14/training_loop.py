@@ -63,7 +63,8 @@ EXERCISE = FunctionExercise(
         "`make_optimizer(model)` makes an optimizer. For each pair of `inputs` and `targets` in `batches`, which come "
         "once and in their order, compute the scores of the model (`scores, caches = model(inputs)`, with scores of "
         "(batch, token, vocabulary)), the mean cross-entropy with the targets and its gradients, and let the "
-        "optimizer take one step. A target of -100 counts neither in the sum nor in the number of the mean. Return the losses as a list of floats, each from before its step."
+        "optimizer take one step. A target of -100 counts neither in the sum nor in the number of the mean. Return the "
+        "losses as a list of floats, each from before its step."
     ),
     hints=(
         "For each batch: forward, loss, old gradients to zero, backward, step.",
