@@ -462,7 +462,9 @@ for length in (15, 127, 1023):
 # operations of a step, with the bytes of each result. (A view, as of `transpose`, has bytes and writes none.)
 
 # %%
+cache = MyCache(1, 2, 2048, 128).to(device)
 with torch.no_grad():
+    wide(text[:, :-1], cache=cache)
     step = record(wide, text[:, -1:], cache=cache)
 inside = [op for each in step.all_steps for op in each.aten_ops]
 written = sum(op.nbytes for op in inside if op.effect != "view")

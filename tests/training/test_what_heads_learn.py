@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("name", "animal", "thing", "colour", "place")
 MOVERS = {"weight split": (4, [2]), "multi-query": (1, [0]), "no positions": (1, [0, 3])}  # kv heads, heads of block 1
 ASSIGNED = ("PARTS", "KINDS", "device", "told", "GIRLS", "BOYS", "others", "own", "other", "friends")
