@@ -13,6 +13,7 @@ from pathlib import Path
 
 from course_lib.command import ensure_kernels, repository, sees_gpu
 from tools.notebooks import Lesson, Tally, find_notebooks, lesson_arguments, run_pytest
+from tools.notebooks.lesson_files import SOLUTIONS
 
 from . import book
 from .run import choose_lessons
@@ -25,6 +26,7 @@ TWICE = (
     "Each cell is checked twice in one kernel, as when Run All is pressed two times; what trains, measures or starts "
     "processes runs once."
 )
+NO_SOLUTIONS = "The notebooks of solutions were not run, as the tests judge each solution: make test-all runs them."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
 NO_BROWSER = "The book and JupyterLab were not opened in a browser: make test-all does that, with Chromium installed."
@@ -57,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     if args.machines:
         return run_pytest(root, ["tests/machines", "-q", "-s", "--no-header"]).status
     lessons = choose_lessons(find_notebooks(root), args.names)
+    if not (args.names or args.browser):
+        lessons = [lesson for lesson in lessons if lesson.folder.name != SOLUTIONS]
     rows: list[Row] = []
     notes: list[str] = []
     built = ThreadPoolExecutor(1).submit(_build_book) if args.browser else None  # beside tests, many of which wait
@@ -67,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     if not (alone or args.library_only):
         gpu = sees_gpu()
         rows += check_lessons(root, lessons, args.workers, gpu, all_twice=args.browser)
-        notes = [*[TWICE] * (not args.browser), *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
+        left_out = [TWICE, *[NO_SOLUTIONS] * (not args.names)] if not args.browser else []
+        notes = [*left_out, *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
     if args.sandbox_only:
         rows.append(check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers))
     if args.every_page:
