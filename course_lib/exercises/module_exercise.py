@@ -28,6 +28,7 @@ class ModuleExercise(WithWrongAnswers):
         biases: Whether the prompt allows biases, or says nothing of them.
         even_head_dim: Whether head_dim must be even, as rotary positions need it.
         any_device: Whether the module must work on any device, as the prompt says.
+        in_tiles: Whether scores are computed in tiles; then scores far apart come with more tokens than a tile has.
     """
 
     causal: bool = True
@@ -38,6 +39,7 @@ class ModuleExercise(WithWrongAnswers):
     biases: bool = True
     even_head_dim: bool = False
     any_device: bool = False
+    in_tiles: bool = False
 
     @property
     def takes(self) -> tuple[str, ...]:
