@@ -263,9 +263,10 @@ square = torch.randn(512, 512, device=device)
 product = compare_times([Case("product", lambda: square @ square)], rounds=5)[0]
 gflops = 2 * 512**3 / product.median_ms / 1e6
 step = writing(fused, 1)
-print(f"{to_read / 1e6:.2f} MB at {near:.0f} GB/s: {to_read / near / 1e6:.3f} ms", end=", ")
-print(f"at {far:.0f}: {to_read / far / 1e6:.3f} ms; {2 * weights / 1e6:.2f} million", end=" ")
-print(f"operations: {2 * weights / gflops / 1e6:.3f} ms\nmeasured: {step:.2f} ms")
+for speed in (near, far):
+    print(f"{to_read / 1e6:.2f} MB at {speed:.0f} GB/s: {to_read / speed / 1e6:.3f} ms")
+print(f"{2 * weights / 1e6:.2f} million operations: {2 * weights / gflops / 1e6:.3f} ms")
+print(f"measured: {step:.2f} ms")
 
 # %% [markdown]
 # Neither the bytes, at either speed, nor the arithmetic explains the time of a step. So let it write 64 texts at once,
@@ -294,7 +295,7 @@ print("operations:", *calls)
 #
 # ## Softmax in pieces
 #
-# Reading 64 texts of 192 tokens is another matter, because of the tables. To get rid of them, scores must be used a few
+# Reading long texts is another matter, because of the tables. To get rid of them, scores must be used a few
 # at a time. Softmax seems to forbid it, as it needs the largest score and the sum of the whole row. But both can be
 # kept *so far* (Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867),
 # 2018). Six scores, in blocks of two:
@@ -467,7 +468,7 @@ def proof(module_class):
     scores = [shape for shape in products if not {7, 21} & {*shape[-2:]}]  # (..., q, k)
     tiles = sum(math.prod(shape[:-2]) for shape in scores) // (2 * 3)  # batch, heads
     needed = 36 - tiles_skipped(29, 5)
-    assert tiles == needed, f"{tiles} tiles of scores, needed: {needed}. Is `size` used?"
+    assert tiles == needed, f"{tiles} tiles, needed: {needed}. Is `size` used?"
     return tiles
 
 
@@ -568,7 +569,7 @@ predict(guess, lambda: next(name for name in edits if told[name] == story))
 # These tiles are 16 by 16. In the first of them nothing has to be corrected, so 16 words of "context" can't go wrong.
 # (A full stop and a quotation mark count as words.)
 #
-# **Predict.** Does its text leave the right story with word 17 or 18, `"at once"`, or `"later"`?
+# **Predict.** Does its text leave the right story with the next word or two, `"at once"`, or `"later"`?
 
 # %%
 def words_right(text):  # before the first that differs from the right story's
@@ -587,9 +588,8 @@ for name in ("context", "total"):
     print(f"right words by size of tile: {right}, of {len(words(story))}\n")
 
 # %% [markdown]
-# At least as many words as a tile has tokens are right, and then it takes a number wrong enough to change a word. With
-# tiles of 48, "total" tells the whole story. So a short text tests nothing here, and the right
-# text proves nothing.
+# At least as many words as a tile has tokens are right. After that a number must be wrong enough to change a word, and
+# with tiles of 48 no number of "total" is: a short text tests nothing here, and the right text proves nothing.
 #
 # Then measure: how sure are the models of names and things in stories that they weren't trained on? And do the outputs
 # stay finite when the inputs are a thousand times as large?
