@@ -29,6 +29,7 @@ class ModuleExercise(WithWrongAnswers):
         rotary: Whether queries and keys are rotated, so that head_dim is even, and other names and layouts of the
             weights are compared with the solution itself.
         any_device: Whether the module must work on any device, as the prompt says.
+        in_tiles: Whether scores are computed in tiles; then scores far apart come with more tokens than a tile has.
     """
 
     causal: bool = True
@@ -39,6 +40,7 @@ class ModuleExercise(WithWrongAnswers):
     biases: bool = True
     rotary: bool = False
     any_device: bool = False
+    in_tiles: bool = False
 
     @property
     def takes(self) -> tuple[str, ...]:

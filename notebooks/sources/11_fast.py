@@ -26,6 +26,7 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import math
 import os
 from functools import partial
 from textwrap import fill, shorten
@@ -147,15 +148,15 @@ print(f"64 texts, one such table: {one_table / 1e6:.1f} MB", end=", ")
 print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 
 # %% [markdown]
-# Nothing larger moves, and nobody wants these tables: they are made, used once, and thrown away.
+# Nothing larger moves, and all of these tables are temporary: written, read by the next step, and discarded.
 #
 # ## Two limits
 #
-# Is that bad? It depends on what the machine can do meanwhile. Divide its operations per second by its bytes per
-# second, and you have the **machine balance**: what it could compute while one byte arrives. (A multiplication and an
-# addition are two operations.) NVIDIA's numbers, for products of two-byte numbers on the SXM modules
-# ([A100](https://www.nvidia.com/en-us/data-center/a100/), [H100](https://www.nvidia.com/en-us/data-center/h100/),
-# [H200](https://www.nvidia.com/en-us/data-center/h200/)):
+# What does moving a byte cost? The arithmetic that could have been done in the meantime. Operations per second divided
+# by bytes per second are the **machine balance**: what a machine could compute while one byte arrives. (A
+# multiplication and an addition are two operations.) NVIDIA's numbers, for products of two-byte numbers on the SXM
+# modules ([A100](https://www.nvidia.com/en-us/data-center/a100/),
+# [H100](https://www.nvidia.com/en-us/data-center/h100/), [H200](https://www.nvidia.com/en-us/data-center/h200/)):
 
 # %%
 machines = {  # operations per second, bytes per second
@@ -167,9 +168,9 @@ balance = {name: flops / speed for name, (flops, speed) in machines.items()}
 print({name: round(most) for name, most in balance.items()}, "operations per byte")
 
 # %% [markdown]
-# A computation has such a quotient, too, its **arithmetic intensity**: operations divided by bytes moved. Below the
-# balance it waits for bytes and is **memory-bound**; above it is **compute-bound** (Williams, Waterman and Patterson,
-# [Roofline: An Insightful Visual Performance Model for Multicore
+# The **arithmetic intensity** of a computation is the same quotient: its operations divided by the bytes it moves.
+# Below the balance it waits for bytes and is **memory-bound**; above it is **compute-bound** (Williams, Waterman and
+# Patterson, [Roofline: An Insightful Visual Performance Model for Multicore
 # Architectures](https://doi.org/10.1145/1498765.1498785), 2009).
 #
 # **Write it yourself:** the intensity of attention for one text at its best, when no table moves. Queries, keys and
@@ -256,20 +257,28 @@ print("above the balance of", *above)
 # Now the storyteller. To write a token it reads its weight matrices, and a cache. How long should that take?
 
 # %% tags=["timing", "nbval-ignore-output"]
-to_read = sum(weight.nbytes for weight in fused.parameters()) + 192 * 1024  # and cache
+weights = sum(weight.numel() for weight in fused.parameters())
+to_read = 4 * weights + 24 * 1024  # and the cache, halfway through the 48 tokens
+square = torch.randn(512, 512, device=device)
+product = compare_times([Case("product", lambda: square @ square)], rounds=5)[0]
+gflops = 2 * 512**3 / product.median_ms / 1e6
 step = writing(fused, 1)
-print(f"{to_read / 1e6:.2f} MB at {far:.0f} GB/s:", end=" ")
-print(f"{to_read / far / 1e6:.2f} ms; measured: {step:.2f} ms")
+for speed in (near, far):
+    print(f"{to_read / 1e6:.2f} MB at {speed:.0f} GB/s: {to_read / speed / 1e6:.3f} ms")
+print(f"{2 * weights / 1e6:.2f} million operations: {2 * weights / gflops / 1e6:.3f} ms")
+print(f"measured: {step:.2f} ms")
 
 # %% [markdown]
-# Neither limit is anywhere near. So let it write 64 texts at once, 64 times the work in each step.
+# Neither the bytes, at either speed, nor the arithmetic explains the time of a step. So let it write 64 texts at once,
+# 64 times the arithmetic in each step. Were arithmetic the limit, tokens per second would stay the same; were reading
+# the weights the limit, there would be 64 times as many.
 #
 # **Predict.** How many times as many tokens per second, over all texts, does your machine write?
 
 # %% tags=["timing", "nbval-ignore-output"]
 step_64 = writing(fused, 64)
 guess = ...  # a number
-predict(guess, lambda: 64 * step / step_64, within=8)
+predict(guess, lambda: 64 * step / step_64, within=16)
 
 # %% tags=["timing", "nbval-ignore-output"]
 passes = [record(fused, texts[:number, :1]).steps for number in (1, 64)]
@@ -278,18 +287,18 @@ print(f"one text: {step:.2f} ms per step, 64 texts: {step_64:.2f} ms;", end=" ")
 print("operations:", *calls)
 
 # %% [markdown]
-# 64 times the work, the same number of operations, and the step takes only a few times as long. So with a single text
-# most of the time goes into *calling* operations, however little each of them does. This **overhead** is the third
+# 64 times the arithmetic, the same number of operations, and the step takes only a few times as long. So with a single
+# text most of the time goes into *calling* operations, however little each of them does. This **overhead** is the third
 # limit, and small models live there. Before you make anything faster, find out which of the three it is.
 #
 # Now do exercises 1 to 3 of the [sheet](exercises/11_exercises.ipynb).
 #
 # ## Softmax in pieces
 #
-# Reading is another matter: there the tables move. To get rid of them, scores must be used a few at a time. Softmax
-# seems to forbid it, as it needs the largest score and the sum of the whole row. But both can be kept *so far* (Milakov
-# and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867), 2018). Six scores, in
-# blocks of two:
+# Reading long texts is another matter, because of the tables. To get rid of them, scores must be used a few
+# at a time. Softmax seems to forbid it, as it needs the largest score and the sum of the whole row. But both can be
+# kept *so far* (Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867),
+# 2018). Six scores, in blocks of two:
 
 # %%
 row = torch.tensor([2.0, 3.0, 1.0, 5.0, 4.0, 0.0])
@@ -321,7 +330,7 @@ predict(guess, lambda: (totals[4] - new_terms) / totals[2], within=0.005)
 # The context is a sum over the keys as well, so the same factor corrects it.
 #
 # **Write it yourself:** one step, for some queries of one head and one block of keys. Don't divide by the total: that
-# is done once, at the end.
+# is done once, at the end. And return new tensors: the arguments stay as they are, so no `+=` on them.
 
 # %%
 def online_step(largest, total, context, scores, values):
@@ -351,7 +360,7 @@ online_step = filled("online_step", online_step)
 #
 # </details>
 #
-# ## Tiles, by your own hand
+# ## Attention in tiles
 #
 # Cut the queries into blocks, too. Some queries by some keys are a **tile**, and a causal mask makes many tiles
 # superfluous:
@@ -441,7 +450,8 @@ MyTiledAttention = filled("MyTiledAttention", MyTiledAttention)
 #
 # </details>
 #
-# The proof: the library's output on 29 tokens in tiles of 5, and no table of 29 by 29 anywhere on the way.
+# The proof: the library's output on 29 tokens in tiles of 5, and as many tiles of scores as your `tiles_skipped` leaves
+# of 36.
 
 # %%
 torch.manual_seed(6)
@@ -454,14 +464,15 @@ def proof(module_class):
     module.load_state_dict(reference.state_dict())
     run = record(module, samples)
     torch.testing.assert_close(run.output, reference(samples))
-    assert not [step for step in run.steps if step.shape[-2:] == (29, 29)], "a table"
-    return run
+    products = [step.shape for step in run.steps if step.op in ("matmul", "einsum")]
+    scores = [shape for shape in products if not {7, 21} & {*shape[-2:]}]  # (..., q, k)
+    tiles = sum(math.prod(shape[:-2]) for shape in scores) // (2 * 3)  # batch, heads
+    needed = 36 - tiles_skipped(29, 5)
+    assert tiles == needed, f"{tiles} tiles, needed: {needed}. Is `size` used?"
+    return tiles
 
 
-run = proof(MyTiledAttention)
-products = sum(step.op == "matmul" for step in run.steps)
-print(f"equal; of 36 tiles {products // 2} computed", end=", ")
-print(f"{tiles_skipped(29, 5)} skipped by your count")
+print(f"equal; of 36 tiles {proof(MyTiledAttention)} computed")
 
 # %% [markdown]
 # **Now cheat.** Write a class with a mistake that this proof doesn't see.
@@ -496,10 +507,10 @@ for name, speed in reading(models).items():
     print(f"{name:12} {speed:7,.0f} tokens per second")
 
 # %% [markdown]
-# Where this page was made, tiles of 64 kept up with the class of lesson 05 or beat it, in spite of the loops. Tiles of
-# 8 drown in calls, and a single tile of 192 is the whole table again. What makes up for the loops? For a part, 3 of the
-# 9 tiles are skipped. And large results need *new memory*, which the operating system has to provide first. Here is the
-# product of queries and keys, into new memory and into memory that is there:
+# Where this page was made, tiles of 64 beat the class of lesson 05, in spite of the loops. Tiles of 8 drown in calls. A
+# single tile of 192 is the whole table again, and slower than lesson 05: what softmax does in one call takes several
+# here. Much of what makes up for the loops is *new memory*: a large result needs some, and the operating system has to
+# provide it first. Here is one table, the product of queries and keys, into new memory and into memory that is there:
 
 # %% tags=["timing", "nbval-ignore-output"]
 queries, keys = torch.randn(2, 64, 4, 192, 16, device=device).unbind()
@@ -509,7 +520,6 @@ ways = [
     Case("into memory there", lambda: torch.matmul(queries, keys.mT, out=there)),
 ]
 print(", ".join(f"{row.name} {row.median_ms:.0f} ms" for row in compare_times(ways, 5)))
-print(f"skipped: {tiles_skipped(192, 64)} of {(192 // 64) ** 2} tiles")
 
 # %% [markdown]
 # ## FlashAttention, the first and the second
@@ -532,7 +542,7 @@ print(f"skipped: {tiles_skipped(192, 64)} of {(192 // 64) ** 2} tiles")
 # ## Three classes, one mistake each?
 #
 # Somebody changed one line, in three ways: each tile subtracts *its own* largest score, not the largest so far; or the
-# *context* isn't multiplied by the factor; or the *total* isn't. Tiles are 32 by 32.
+# *context* isn't multiplied by the factor; or the *total* isn't.
 #
 # **Predict.** One of the three tells the right story all the same, word for word. Is it `"largest"`, `"context"` or
 # `"total"`?
@@ -543,36 +553,43 @@ edits = {
     "context": "context * shrink[..., None] => context",
     "total": "total * shrink => total",
 }
-models = {"right": tiled}
-for name, edit in edits.items():
-    changed = partial(solution_with("MyTiledAttention", edit), size=32)
-    models[name] = with_attention(explicit, changed)
+
+
+def edited(name, size):
+    changed = partial(solution_with("MyTiledAttention", edits[name]), size=size)
+    return with_attention(explicit, changed)
+
+
+models = {"right": tiled} | {name: edited(name, 16) for name in edits}
 told = {name: models[name].write(beginning) for name in edits}
 guess = ...  # one of the three, in quotes
 predict(guess, lambda: next(name for name in edits if told[name] == story))
 
 # %% [markdown]
-# **Predict.** How many words of "context" are those of the right story, before the first that isn't?
+# These tiles are 16 by 16. In the first of them nothing has to be corrected, so 16 words of "context" can't go wrong.
+# (A full stop and a quotation mark count as words.)
+#
+# **Predict.** Does its text leave the right story with the next word or two, `"at once"`, or `"later"`?
 
 # %%
-def words_right(name):
-    pairs = zip(words(story), words(told[name]), strict=False)
-    return next((at for at, (mine, its) in enumerate(pairs) if mine != its), None)
+def words_right(text):  # before the first that differs from the right story's
+    pairs = enumerate(zip(words(story), words(text), strict=False))
+    return next((at for at, (mine, its) in pairs if mine != its), len(words(story)))
 
 
-guess = ...  # a number; a full stop and a quotation mark count as words
-predict(guess, lambda: words_right("context"))
+guess = ...  # "at once" or "later", in quotes
+predict(guess, lambda: "later" if words_right(told["context"]) > 17 else "at once")
 
 # %%
 for name in ("context", "total"):
     print(f"{name}:\n{fill(shorten(told[name], 300), 80)}\n")
+    texts_of = {size: edited(name, size).write(beginning) for size in (16, 32, 48)}
+    right = {size: words_right(text) for size, text in texts_of.items()}
+    print(f"right words by size of tile: {right}, of {len(words(story))}\n")
 
 # %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# 32. Up to there all keys lie in one tile, and nothing has to be corrected. A test with shorter texts sees nothing.
-#
-# </details>
+# At least as many words as a tile has tokens are right. After that a number must be wrong enough to change a word, and
+# with tiles of 48 no number of "total" is: a short text tests nothing here, and the right text proves nothing.
 #
 # Then measure: how sure are the models of names and things in stories that they weren't trained on? And do the outputs
 # stay finite when the inputs are a thousand times as large?
@@ -718,6 +735,7 @@ asked = story[: story.index("It was")] + "It was"
 x, layer = explicit.attention_inputs(asked)[1][0], explicit.attentions[1]
 q, k, v = (one(x)[:, 32:48] for one in (layer.q_proj, layer.k_proj, layer.v_proj))
 scores = (q[-1:] * 16**-0.5) @ k.T  # one query, 64 keys
+tokens = [at for at, word in enumerate(words(asked), 1) if word == "Ella"]
 
 
 def worker(part):  # of the keys
@@ -729,16 +747,14 @@ merged, lse = merge_partial(*halves[0], *halves[1])
 torch.testing.assert_close(merged, scores.softmax(dim=-1) @ v)
 shares = [(half_lse - lse).exp().item() for _, half_lse in halves]
 print("equal; from the first half {:.2f}, from the second {:.2f}".format(*shares))
+pairs = zip(tokens, scores.softmax(dim=-1)[0, tokens].tolist(), strict=True)
+print("Ella:", *(f"token {at} {one:.3f}" for at, one in pairs), sep="  ")
 
 # %% [markdown]
-# Nearly everything comes from the half with the name. On one GPU this is **flash decoding** (Dao et al.,
-# [Flash-Decoding for long-context inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023); over
-# devices that hold parts of one long text it is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
-#
-# ## What nobody measured here
-#
-# There is no GPU time in this lesson, because no GPU was at hand. Balances and roofline are computed from data sheets,
-# and all times are a CPU's.
+# The name stands in both halves, but nearly everything comes from the token that *introduces* it. On one GPU this is
+# **flash decoding** (Dao et al., [Flash-Decoding for long-context
+# inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023); over devices that hold parts of one long
+# text it is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
 #
 # <details><summary>The same loops as a GPU kernel, in Triton. Never run on a GPU</summary>
 #
@@ -749,7 +765,6 @@ print("equal; from the first half {:.2f}, from the second {:.2f}".format(*shares
 # ```python
 # import triton
 # import triton.language as tl
-#
 #
 # @triton.jit
 # def flash_forward(
@@ -780,7 +795,6 @@ print("equal; from the first half {:.2f}, from the second {:.2f}".format(*shares
 #     is_real = rows < num_tokens
 #     tl.store(OUT + at, context / total[:, None], mask=is_real[:, None])
 #     tl.store(LSE + head * num_tokens + rows, largest + tl.log(total), mask=is_real)
-#
 #
 # # flash_forward[(triton.cdiv(num_tokens, SIZE), num_heads)](q, k, v, out, lse, ...)
 # ```

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Spread heads over many devices
 #
-# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/13_many_devices.ipynb)
+# [Open in
+# Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/13_many_devices.ipynb)
 #
 # You will cut an attention module into parts that compute on different devices, first by hand and then with PyTorch on
 # two real processes that tell one story together. You compute how long the devices take to send each other what they
@@ -57,7 +58,7 @@ MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
 # than it sends, so a good cut leaves the devices little to send.
 #
 # Attention has a natural place for such a cut, because up to its context a head needs nothing from the other heads, and
-# since lesson 05 the heads are stacked in one matrix:
+# since lesson 05 the heads are stacked in one matrix, here with two rows for each head:
 
 # %%
 d_in, d_out, num_heads, head_dim = 3, 8, 4, 2
@@ -67,10 +68,7 @@ with torch.no_grad():
     whole.q_proj.weight *= 5  # so that the attention weights are not all alike
     whole.k_proj.weight *= 5
 whole = whole.to(device)
-
-for head in range(num_heads):
-    first = head * head_dim
-    print(f"head {head}: rows {first} and {first + 1} of q_proj.weight")
+print("q_proj.weight:", *whole.q_proj.weight.shape)
 
 # %% [markdown]
 # A cut between rows 3 and 4 splits the heads: heads 0 and 1 go to one device, and heads 2 and 3 to the other.
@@ -143,11 +141,8 @@ def part_of(whole, number, num_devices):
 halves = [part_of(whole, number, 2) for number in (0, 1)]
 show("output of device 0", halves[0](x), "batch token width", words)
 
-# %%
-show("output of device 1", halves[1](x), "batch token width", words)
-
 # %% [markdown]
-# Both have the shape of the whole output. **Predict.** If you take the output of device 0 for that of the whole module,
+# It has the shape of the whole output. **Predict.** If you take the output of device 0 for that of the whole module,
 # in how many of the 8 columns is it wrong?
 
 # %%
@@ -193,20 +188,8 @@ draw_devices(reference, parts, x, words=words)
 # ## Why not cut inside a head?
 #
 # With more devices than heads, you could think of cutting each head's width in two. A score is a sum over that width,
-# so each device would have a part of each *score*. Here are the parts of head 0, without a mask:
-
-# %%
-queries = whole.q_proj(x)[..., :2] * head_dim**-0.5  # head 0: (b, t, 2)
-keys = whole.k_proj(x)[..., :2]
-# (b, q, 1) @ (b, 1, k) -> (b, q, k)
-left = queries[..., :1] @ keys[..., :1].transpose(1, 2)
-right = queries[..., 1:] @ keys[..., 1:].transpose(1, 2)
-torch.testing.assert_close(left + right, queries @ keys.transpose(1, 2))
-averaged = (left.softmax(-1) + right.softmax(-1)) / 2
-off = ((left + right).softmax(-1) - averaged).abs().max().item()
-print(f"softmax of each, averaged: weights up to {off:.4f} off")
-
-# %% [markdown]
+# so each device would have a part of each *score*.
+#
 # The parts add up, but softmax needs whole scores. So the two devices of a head would have to add its scores before
 # they could go on, and all devices would still have to add the output. **Predict.** How many scores has one head for
 # each number of the output, in a text of 4,096 tokens with 32 heads of width 64?
@@ -273,7 +256,7 @@ def on_each_device():
 
 # %% [markdown]
 # In a terminal, **torchrun** starts the processes and tells each of them its rank (the appendix has commands). Here the
-# course's `launch` does it and returns what they printed, in about ten seconds:
+# course's `launch` does it and returns what they printed, in about ten seconds, or an error after three minutes:
 
 # %% tags=["processes"]
 with tempfile.TemporaryDirectory() as folder:
@@ -286,9 +269,10 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # ## The same story from two processes
 #
-# Now by hand, and with something at stake. The next function gives each process half of the heads of a storyteller. The
-# line that holds them together is `dist.all_reduce`, which adds the tensors of all processes and leaves the sum in each
-# of them. Both processes then choose the next word from the same numbers. What do they tell without that line?
+# Now by hand, and with a text that shows whether it works. The next function gives each process half of the heads of a
+# storyteller. The line that holds them together is `dist.all_reduce`, which adds the tensors of all processes and
+# leaves the sum in each of them. Both processes then choose the next word from the same numbers. What do they tell
+# without that line?
 
 # %%
 def tell_together():
@@ -457,9 +441,8 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 # %% [markdown]
 # Up to 8 devices the cache of one device shrinks. From there on, with this cut, a device keeps one kv head however many
 # devices there are, and the total grows; with multi-query attention it grows from the second device on. So models with
-# 8 kv heads and machines with 8 GPUs go well together. (The cache has other axes. It can be cut by texts, as [Pope et
-# al., 2022](https://arxiv.org/abs/2211.05102) do with a single kv head, or by tokens, as at the end of this lesson. The
-# latent form of lesson 09 has nothing to cut by heads: one latent serves them all.)
+# 8 kv heads and machines with 8 GPUs go well together. (The cache can be cut along other axes, by texts or by tokens.)
+#
 # Now do exercise 3 of [the sheet](exercises/13_exercises.ipynb).
 #
 # ## How long does it take?
@@ -495,10 +478,10 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 # In total a device sends 2 (n - 1) / n times the tensor, always less than twice its size. But each additional device
 # adds two latencies.
 #
-# Now compute how long one decoding step takes (nothing here is measured). Each device reads its part of the layers'
-# parameters and of the cache; with sizes like these the reading takes longer than the arithmetic (lesson 11). A layer
-# does two all-reduces: one after attention, and one after its **feedforward part**, the linear layers that follow
-# attention in a block.
+# From it follows the time of a whole decoding step, which the next cells compute (nothing here is measured). Each
+# device reads its part of the layers' parameters and of the cache; with sizes like these the reading takes longer than
+# the arithmetic (lesson 11). A layer does two all-reduces: one after attention, and one after its **feedforward part**,
+# the linear layers that follow attention in a block.
 
 # %%
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
@@ -560,7 +543,8 @@ def two_levels(num_bytes, n):
 
 def step_ms(model, n, all_reduce, texts=16):
     # milliseconds for one new token of each text, on n devices
-    seconds = {name: size / READ for name, size in bytes_on_device(model, n).items()}
+    held = bytes_on_device(model, n, texts)
+    seconds = {name: size / READ for name, size in held.items()}
     tensor = 2 * texts * model["d_model"]  # bytes
     seconds["all-reduce"] = 2 * model["layers"] * all_reduce(tensor, n)
     return {name: 1000 * value for name, value in seconds.items()}
@@ -583,7 +567,7 @@ line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=not
 # %% [markdown]
 # The weights' time is halved with every doubling of the devices. The cache's falls with it up to 8 devices and is flat
 # from there on, because this cut ends with the kv heads. The time of the all-reduces grows, and with a single ring it
-# jumps where the ring leaves the machine. Which number of devices takes the shortest step depends on the all-reduce:
+# jumps where the ring leaves the machine. Which number of devices is fastest depends on the all-reduce:
 
 # %%
 ring, levels = curves["whole step, one ring"], curves["whole step, two levels"]
@@ -595,18 +579,24 @@ sending = 160 * all_reduce_seconds(message, 8, WITHIN[0], 0)
 waiting = 160 * all_reduce_seconds(0, 8, *WITHIN)
 print(f"the all-reduces on 8 devices: sending takes {1000 * sending:.2f} ms", end=", ")
 print(f"waiting {1000 * waiting:.2f} ms")
-at_once = ring[8] - 1000 * waiting * (1 - 2 / 14)  # 2 latencies in place of 14
-print(f"8 devices, if each sends to all others at once: {at_once:.1f} ms")
+spared = 1000 * waiting * (1 - 2 / 14)  # 2 latencies within a machine, in place of 14
+print("if each sends to all others of its machine at once:", end=" ")
+print(f"8 devices {levels[8] - spared:.1f} ms, 16 devices {levels[16] - spared:.1f} ms")
+for texts in (1, 64, 256):
+    times = {n: sum(step_ms(llama_70b, n, two_levels, texts).values()) for n in degrees}
+    best = min(times, key=times.get)
+    print(f"texts: {texts:3}, two levels: {best} devices are best, {times[best]:.1f} ms")
 
 # %% [markdown]
-# With one ring 8 devices are best, and 64 take longer than 4. With two levels 16 are best, though hardly faster than 8.
-# So no number of devices is best in general: it follows from the model, from how many texts it serves at a time, from
-# the algorithm, and from the latencies that we assumed. Here nearly all of an all-reduce is waiting, because the
-# tensors of 16 new tokens are small. For those a ring is a poor choice: if each device sends its pieces to all others
-# at once, two latencies are enough. (Libraries such as nccl choose among rings, trees and levels like these.)
+# With one ring 8 devices are best, and 64 take longer than 4. With two levels 16 are best, and with 256 texts 8 again.
+# So no number of devices is best in general: it follows from the algorithm, from how many texts are served at a time,
+# and from the latencies that we assumed. With 16 texts nearly all of an all-reduce is waiting, because the tensors of
+# 16 new tokens are small. For those a ring is a poor choice: if each device sends its pieces to all others at once, two
+# latencies are enough. (Libraries such as nccl choose among rings, trees and levels like these.)
 #
-# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. It serves the same 16 texts. Is the
-# speed-up from four to eight devices `"larger"` or `"smaller"` than that of the 70B model?
+# **Predict.** The tokens of Llama 3 8B are half as wide. (It also has fewer layers, which cancel: each part of the step
+# is proportional to their number.) It serves the same 16 texts. Is the speed-up from four to eight devices `"larger"`
+# or `"smaller"` than that of the 70B model?
 
 # %%
 llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8}
@@ -659,7 +649,8 @@ print("seven keys here and three there give the attention over all ten")
 # The devices send the output and one number per query and head. No key is kept twice, however few kv heads there are,
 # but each device needs the queries of all heads. In training the queries are cut as well, and the keys and values are
 # sent from device to device ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)). Large systems
-# combine such cuts (Pope et al., Efficiently Scaling Transformer Inference, compare several).
+# combine such cuts ([Pope et al., Efficiently Scaling Transformer Inference, 2022](https://arxiv.org/abs/2211.05102)
+# compare several).
 #
 # Now do exercise 6 of [the sheet](exercises/13_exercises.ipynb), which merges the results of any number of devices.
 #
@@ -681,15 +672,7 @@ print("seven keys here and three there give the attention over all ten")
 #     -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 8
 # ```
 #
-# Both commands were tried on the CPU of one machine that played both parts. The next block, for a cluster with Slurm,
-# was never tried; take it as a starting point:
-#
-# ```bash
-# export FIRST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-# srun --ntasks-per-node 1 bash -c 'torchrun --nnodes $SLURM_NNODES \
-#     --node-rank $SLURM_NODEID --nproc-per-node 4 --rdzv-endpoint $FIRST:29500 \
-#     -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 8'
-# ```
+# Both commands were tried on the CPU of one machine that played both parts.
 #
 # The script asks for at least one kv head per device, or for a single one; it does not replicate the kv heads of
 # groups, as `shard` does. On Windows use WSL, because torchrun of some PyTorch versions does not start there.
@@ -701,27 +684,33 @@ print("seven keys here and three there give the attention over all ten")
 # 1. Set both latencies, in `WITHIN` and in `BETWEEN`, to 10 microseconds and run the cells of the plot again. How many
 #    devices are best now?
 # 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Cut the two
-#    matrices so that one all-reduce is enough, and say why relu does no harm. Change the cell below, which cuts nothing
-#    yet.
+#    matrices so that one sum is enough, and say why relu does no harm. Change `cut` below, which cuts nothing yet.
 # 3. In the function of the two processes, leave out the line with `module.num_heads`. What happens?
 
 # %%
 up, down, vector = torch.randn(12, 8), torch.randn(8, 12), torch.randn(8)
-# change the left side
-torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).relu())
+
+
+def cut(number):  # what device `number` of 2 holds of each matrix
+    return up, down
+
+
+parts = [cut(number) for number in (0, 1)]
+left = sum(down_part @ (up_part @ vector).relu() for up_part, down_part in parts)
+print("device 0 holds", *(tuple(part.shape) for part in parts[0]), end="; ")
+print("the sum is right:", torch.allclose(left, down @ (up @ vector).relu(), atol=1e-5))
 
 # %% [markdown]
 # <details><summary>Answers</summary>
 #
-# 1. Four, in either way. Compared with them, eight devices save less time in reading than their longer ring adds in
-#    latencies.
+# 1. Four, with one ring and in two levels. Compared with them, eight devices save less time in reading than their
+#    longer ring adds in latencies.
 # 2. Cut `up` by rows and `down` by columns. A number between the two needs only its own row and column, and relu looks
 #    at one number at a time. The outputs add up, so one all-reduce is enough:
 #
 #    ```python
-#    between = [(cut_rows(up, i, 2) @ vector).relu() for i in (0, 1)]
-#    left = sum(cut_columns(down, i, 2) @ between[i] for i in (0, 1))
-#    torch.testing.assert_close(left, down @ (up @ vector).relu())
+#    def cut(number):
+#        return cut_rows(up, number, 2), cut_columns(down, number, 2)
 #    ```
 #
 # 3. `launch` raises an error: a shape with four heads is invalid. Each process has the numbers of two heads only, and

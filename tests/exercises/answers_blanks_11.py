@@ -159,6 +159,20 @@ class TiledByMerging(TiledByIndex):
         return new, torch.ones_like(new), mixed
 
 
+class OwnLargest(TiledByIndex):
+    def step(self, state, scores, values):
+        m, t, c = state
+        new = scores.amax(-1, keepdim=True)
+        shrink, weights = (m - new).exp(), (scores - new).exp()
+        return new, t * shrink + weights.sum(-1, keepdim=True), c * shrink + weights @ values
+
+
+class DividedAtOnce(TiledByIndex):
+    def step(self, state, scores, values):
+        m, t, c = super().step(state, scores, values)
+        return m, t, c / t
+
+
 class MeanOfTiles(TiledByIndex):
     def step(self, state, scores, values):
         m, t, c = state
@@ -195,7 +209,11 @@ WRONG = {
     "tiles_skipped": [
         (lambda n, size: (n / size) * (n / size - 1) / 2, "it should be"),
     ],
-    "MyTiledAttention": [(MeanOfTiles, "it should be")],
+    "MyTiledAttention": [
+        (MeanOfTiles, "it should be"),
+        (OwnLargest, "nan"),
+        (DividedAtOnce, "it should be"),
+    ],
     "merge_partial": [
         (lambda a, la, b, lb: (la.exp() * a + lb.exp() * b, la + lb), "stopped", "RuntimeError"),
     ],

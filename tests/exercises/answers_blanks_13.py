@@ -72,11 +72,14 @@ WRONG = {
     ],
     "cut_columns": [
         (lambda w, i, n: w[:, i * n : (i + 1) * n], "it should be"),
+        (lambda w, i, n: w.split(w.shape[1] // 2, dim=1)[i % 2], "it should be"),
     ],
     "kv_heads_of_device": [
         (lambda i, n, g: (i * g / n, max(1, g / n)), "it should be"),
     ],
     "all_reduce_seconds": [
         (lambda b, n, v, t: 2 * (n - 1) * (b / n * v + t), "it should be"),
+        (lambda b, n, v, t: 2 * (n - 1) * (b // n / v + t), "rounded down to whole bytes"),
+        (lambda b, n, v, t: 2 * (n - 1) * b / n / v + 2 * t, "two latencies"),
     ],
 }

@@ -62,6 +62,7 @@ EXERCISE = ModuleExercise(
         "The inside of the inner loop is `online_step` with the axes of batch and head in front: `[:, None]` becomes "
         "`[..., None]`. Only the tile on the diagonal needs a mask.",
     ),
+    in_tiles=True,
     stub="class MyTiledAttention(nn.Module): ...",
     wrong="""
 context * shrink[..., None] => context
@@ -70,6 +71,18 @@ context * shrink[..., None] => context
 total * shrink => total
     attention whose total keeps the old largest score when a larger one comes
     ? To which largest score does the old total refer?
+torch.maximum(largest, scores.amax(dim=-1)) => scores.amax(dim=-1)
+    attention that forgets the largest score so far: where a later tile's are far below it, its factor is infinite
+    ? What is the largest score of all tiles so far?
+(scores - new_largest[..., None]) => (scores - largest[..., None])
+    attention whose new weights refer to the old largest score, which is -inf before the first tile
+    ? To which largest score do the new weights refer?
+context * shrink[..., None] + weights @ values[column] => (context * shrink[..., None] + weights @ values[column]) / total[..., None]
+    attention that divides by the total after each tile
+    ? When is the sum over all keys known?
+range(row + 1) => range(len(keys))
+    attention that also computes the tiles above the diagonal, and masks only those on it
+    ? Which tiles does a causal mask hide as a whole?
 context / total[..., None] => context
     attention that is never divided by its total
     ? What is left to do after the last block of keys?

@@ -30,7 +30,11 @@ EXERCISE = FunctionExercise(
         "latency": lambda wait, size, num_devices: wait * size * 1e-6 / num_devices,  # as long as sending, more or less
     },
     calls=4,
-    also=({"num_devices": 2}, {"num_bytes": 800, "num_devices": 1, "bytes_per_second": 10**9, "latency": 1e-6}),
+    also=(
+        {"num_bytes": 7, "num_devices": 3, "bytes_per_second": 10, "latency": 0.1},  # no whole bytes in a piece
+        {"num_devices": 2},
+        {"num_bytes": 800, "num_devices": 1, "bytes_per_second": 10**9, "latency": 1e-6},
+    ),
     least={"num_devices": 1},
     wrong="""
 num_bytes / num_devices => num_bytes
@@ -44,6 +48,12 @@ num_bytes / num_devices => num_bytes
     ? How many steps does a single device need?
 steps * (num_bytes / num_devices / bytes_per_second + latency) => steps * num_bytes / num_devices / bytes_per_second + latency
     the time with a single latency: every step waits for one
+    ? In how many steps does a device wait for its neighbour?
+num_bytes / num_devices => num_bytes // num_devices
+    the time with pieces rounded down to whole bytes
+    ? How long is a piece of 7 bytes on 3 devices?
+steps * (num_bytes / num_devices / bytes_per_second + latency) => steps * num_bytes / num_devices / bytes_per_second + 2 * latency
+    the time with two latencies, one for each half: every step waits for one
     ? In how many steps does a device wait for its neighbour?
 + latency => + 0
     the time without any latency

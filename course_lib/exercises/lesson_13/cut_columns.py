@@ -38,6 +38,9 @@ w_o.chunk(num_devices)[device]
 w_o[:, device::num_devices]
     every num_devices-th column: that takes every head apart
     ? Which columns meet head 0?
+w_o[:, device * (w_o.shape[1] // 2) : (device + 1) * (w_o.shape[1] // 2)]
+    the columns of one of two devices, however many there are
+    ? Where does `num_devices` enter?
 right(w_o, 0, num_devices)
     the columns of device 0 for every device
     ? Where does `device` enter?

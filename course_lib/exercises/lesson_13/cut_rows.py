@@ -47,6 +47,9 @@ weight[device::num_devices]
 weight[device:device + len(weight) // num_devices]
     rows that begin at row number `device`: each device before has several
     ? Where do the rows of device 1 begin?
+weight[device * (len(weight) // 2) : (device + 1) * (len(weight) // 2)]
+    the rows of one of two devices, however many there are
+    ? Where does `num_devices` enter?
 right(weight, 0, num_devices)
     the rows of device 0 for every device
     ? Where does `device` enter?

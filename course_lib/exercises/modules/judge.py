@@ -126,7 +126,7 @@ class ModuleJudge:
             return self._of_problem(problem, module, layouts)
         if module.dtypes:
             self.notes[dtype_note(module.dtypes)] = None
-        runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None, long=not self.right)
+        runs = run_sizes(sizes, self.rng, exercise.cache is not None, not self.right, exercise.in_tiles)
         if layouts.odd:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
         asked = special_runs(sizes, runs[1]) if earlier else runs

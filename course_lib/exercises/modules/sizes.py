@@ -190,9 +190,12 @@ def draw_pieces(num_tokens: int, rng: InputGenerator) -> list[int]:
     return [first, *[1] * min(rest, 2), *([rest - 3, 1] if rest > 3 else [1] * (rest - 2))]
 
 
-def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False, long: bool = False) -> list[RunSizes]:
+def run_sizes(
+    sizes: Sizes, rng: InputGenerator, cached: bool = False, long: bool = False, in_tiles: bool = False
+) -> list[RunSizes]:
     """Draw the runs of one construction: some samples, one of many tokens, samples of one token, larger elements;
-    with `cached`, samples that are handed over piece by piece with a cache at last; `long` makes many more tokens."""
+    with `cached`, samples that are handed over piece by piece with a cache at last; `long` makes many more tokens,
+    and `in_tiles` takes many where scores are far apart."""
     taken = {*sizes, sizes.head_dim, sizes.num_kv_heads * sizes.head_dim, sizes.num_heads // sizes.num_kv_heads}
     free = rng.shuffled([size for size in range(2, 16) if size not in taken])
     free = [size for size in free if size * sizes.num_heads not in taken and size * sizes.num_kv_heads not in taken]
@@ -205,7 +208,7 @@ def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False, long: boo
         RunSizes(1, many),
         RunSizes(large, 1),
         RunSizes(more, tokens, 4.0),
-        RunSizes(few, tokens, FAR),
+        RunSizes(few, many if in_tiles else tokens, FAR),
         RunSizes(few, more, training=True),
         RunSizes(more, 2),  # the fewest tokens for which a causal mask hides something
         *([RunSizes(few, more, cached=True)] if cached else []),
