@@ -628,7 +628,7 @@ for one in stories(400, seed=2_300_000):
     text = model.encode(one.text)
     with edited(model, 0, silent):
         keys = parts_of(model, text, 1)["keys"]
-    logits = run_with(model, text, 1, "keys", lambda one, keys=keys: patch(one, keys, 2))
+    logits = run_with(model, text, 1, "keys", lambda k, keys=keys: patch(k, keys, 2))
     right = logits.softmax(-1)[0, :-1].gather(1, text[0, 1:, None])[:, 0].tolist()
     found[number] += [right[at] for fact in things for at in fact.repeats]
 
