@@ -6,9 +6,9 @@
 #
 # A storyteller reads about a bear named Zoe and a pig named Leo. Asked for the bear's name, it says Zoe. Then it reads
 # the same text once more, word for word, with the same weight matrices, and says Leo. All that happened
-# in between: sixteen numbers of one word changed places with sixteen numbers of another. Run the first cell. By the end
-# of this lesson you'll have found the head whose numbers these are, in models that you haven't seen opened before, and
-# you'll have done this exchange yourself, and others.
+# in between: sixteen numbers of one word changed places with sixteen numbers of another. Run the two cells below to see
+# it. By the end of this lesson you'll find such heads in models that you haven't opened before, and make this exchange
+# yourself, and others.
 #
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 60 minutes.
 
@@ -65,8 +65,7 @@ with storyteller.attentions[1].k_proj.register_forward_hook(exchanged):
 print("exchanged:", told_wrong.split()[-1])
 
 # %% [markdown]
-# **Predict.** Now ask it for the name of the *pig*. What does it say? The story that it learned from always ask for the
-# hero first (lesson 00), and this hero is the bear.
+# **Predict.** Now ask it for the name of the *pig*. What does it say?
 
 # %%
 of_the_pig = story.replace("name of the bear", "name of the pig")
@@ -76,21 +75,21 @@ predict(guess, lambda: storyteller.write(of_the_pig, num_words=1).split()[-1])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It says Zoe once more. Nothing in its training rewarded reading whose name is asked, so what looks like an answer is a
-# habit: after "name" comes the hero. A right output doesn't tell how it came about.
+# It says Zoe once more. In the stories that it learned from, the question was for the hero's name (lesson 00), so
+# nothing rewarded reading *whose* name is asked. What looks like an answer is a habit: a right output doesn't tell how
+# it came about.
 #
 # </details>
 #
-# The three lines of `exchanged` are an experiment on a model's inside, and today's language models are studied with
-# experiments of this kind. You need a measure that *finds* heads worth looking at, a way to *remove* one, and a way to
-# *exchange* what it holds.
+# The three lines of `exchanged` are an experiment on a model's inside. To go on you need a measure that *finds* heads
+# worth looking at, a way to *remove* one, and a way to *exchange* what it holds.
 #
 # ## Find the head
 #
-# In lesson 03 you removed all eight heads of this model, built as a wrapper, one after another, to see which matters. A
-# large model has thousands. So first measure where each head looks, which takes a single run. We let a model read
-# stories that it hasn't been trained on, all of the same length, and ask at every place where a fact is said again: how
-# much of its attention does a head give to that word, where it stood before?
+# In lesson 03 you removed all eight heads of this model, one after another, to see which matters. A large model has
+# thousands, so first measure where each head looks, which takes a single run. A model reads stories that it hasn't been
+# trained on, and we ask wherever a fact is said again: how much of its attention does a head give to that word, where
+# it stood before?
 
 # %%
 chosen = [one for one in stories(4000, seed=2_200_000) if len(words(one.text)) == 85]
@@ -183,45 +182,30 @@ multi_query = load_storyteller("multi-query").to(device)
 show_heads(looks_up(multi_query, "name"))  # where the next word says a name again
 
 # %% [markdown]
-# In this model head 0 of block 1 looks where the right name is, as head 2 of block 1 does in the one you know. Wang et
-# al. found heads that do this in GPT-2, and called them **name movers** ([Interpretability in the Wild: a Circuit for
-# Indirect Object Identification in GPT-2 small](https://arxiv.org/abs/2211.00593), 2022).
-#
-# Other habits are measured by the same function, with other keys wanted. Heads that look at the token before the query
-# are **previous-token heads**; heads that look at what came *after* an earlier copy of the query are **induction
-# heads** (Elhage et al., [A Mathematical Framework for Transformer
+# In this model head 0 of block 1 looks where the right name is. Wang et al. found heads that do this in GPT-2, and
+# called them **name movers** ([Interpretability in the Wild: a Circuit for Indirect Object Identification in GPT-2
+# small](https://arxiv.org/abs/2211.00593), 2022). Other habits are measured by the same function, with other keys
+# wanted. Heads that look at the token before the query are **previous-token heads**; heads that look at what came
+# *after* an earlier copy of the query are **induction heads** (Elhage et al., [A Mathematical Framework for Transformer
 # Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
 # Induction Heads](https://arxiv.org/abs/2209.11895), 2022). Exercises 1 to 3 of [the
 # sheet](exercises/10_exercises.ipynb) are about these two.
 #
-# "best" has three blocks of four heads. **Predict.** How many of its twelve heads give more than half of their
-# attention to the right name?
+# And "best", which has three blocks? Four of its heads look for names, two in block 1 and two in block 2:
 
 # %%
-best = load_storyteller("best").to(device)
-guess = ...  # a number from 0 to 12
-predict(guess, lambda: int((looks_up(best, "name") > 0.5).sum()))
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# Four, two in block 1 and two in block 2. The next cell prints them all.
-#
-# </details>
-
-# %%
-show_heads(looks_up(best, "name"))
+show_heads(looks_up(load_storyteller("best").to(device), "name"))
 
 # %% [markdown]
 # ## An attention that can be opened
 #
 # Attention weights say where a head looks. Does anything depend on it? To find out, we have to change what happens
-# inside, and a hook, such as the one at the top, gets hard to read when it is to change a single head's values. Here is
-# a tidier way: a class with a hook of its own.
+# inside, and PyTorch's hooks get hard to read when a single head's values change. Here is a tidier way: a class with a
+# hook of its own.
 #
 # **Write it yourself, from an empty class.** Grouped-query attention, as in lesson 06, that gives each query head its
 # own copy of keys and values. It has an attribute `edit`, which is `None` at first. If it is set to a function,
-# `forward` calls it with queries, keys and values, each (batch, head, token, head_dim), and goes on with the three that
+# `forward` calls `edit(queries, keys, values)`, each (batch, head, token, head_dim), and goes on with the three that
 # it returns.
 
 # %%
@@ -272,9 +256,8 @@ MyOpenAttention = filled("MyOpenAttention", MyOpenAttention)
 # </details>
 #
 # The proof has two halves. Without `edit` your class must compute what the library's does. With it, a change to one
-# head's queries, keys or values must do what the same change to a weight matrix does: keys that are three times as long
-# are like queries that are three times as long, and a head without values is one without its columns of $W^O$ (lesson
-# 03).
+# head must do what the same change to a weight matrix does: queries twice as long and keys three times as long are like
+# six times the head's rows of $W^Q$, and half the values are like half its columns of $W^O$ (lesson 03).
 
 # %%
 torch.manual_seed(5)
@@ -283,10 +266,11 @@ samples = torch.randn(5, 7, 11, generator=torch.Generator().manual_seed(2)).to(d
 PARTS = ("queries", "keys", "values")
 
 
-def times(factor, part, head):
+def scaled(head):
     def edit(*parts):
-        changed = [one.clone() for one in parts]
-        changed[PARTS.index(part)][:, head] *= factor
+        changed = [part.clone() for part in parts]
+        for part, factor in zip(changed, (2.0, 3.0, 0.5), strict=True):
+            part[:, head] *= factor
         return changed
 
     return edit
@@ -298,19 +282,15 @@ def proof(module_class):
     torch.testing.assert_close(module(samples), reference(samples))
     for head in range(4):
         own = slice(3 * head, 3 * head + 3)
-        for part, factor in (("queries", 2.0), ("keys", 3.0), ("values", 0.0)):
-            module.edit, like = times(factor, part, head), copy.deepcopy(reference)
-            with torch.no_grad():
-                if part == "values":
-                    like.out_proj.weight[:, own] *= factor
-                else:
-                    like.q_proj.weight[own] *= factor
-            failed = f"`edit` changed {part} of head {head}, and the output is wrong"
-            torch.testing.assert_close(module(samples), like(samples), msg=failed)
+        module.edit, like = scaled(head), copy.deepcopy(reference)
+        like.q_proj.weight.data[own] *= 6
+        like.out_proj.weight.data[:, own] *= 0.5
+        failed = f"`edit` changed head {head}, and the output is wrong"
+        torch.testing.assert_close(module(samples), like(samples), msg=failed)
 
 
 proof(MyOpenAttention)
-print("without an edit, and with each part of each head changed: equal")
+print("without an edit, and with an edit of each head: equal")
 
 # %% [markdown]
 # **Now cheat.** Write a class with a mistake that this proof doesn't see.
@@ -322,8 +302,8 @@ sneak("MyOpenAttention", Sneaky, proof)
 # %% [markdown]
 # <details><summary>A way in</summary>
 #
-# The proof knows four heads and two kv heads. A class in which two heads always share a kv head passes. So does one
-# that divides by the root of 3, whatever its head width.
+# The proof knows four heads and two kv heads, and its edits treat all tokens alike. A class in which two heads always
+# share a kv head passes. So does one that divides by the root of 3, whatever its head width.
 #
 # </details>
 #
@@ -366,16 +346,16 @@ def sure_of(logits):  # kind -> a probability
 
 def show_sure(name, logits):
     shown = "  ".join(f"{kind} {sure:.2f}" for kind, sure in sure_of(logits).items())
-    print(f"{name:17} {shown}")
+    print(f"{name:18} {shown}")
 
 
 # %% [markdown]
 # ## Remove it
 #
 # Zeros are the plainest way to remove a head, but the rest of the model never met zeros there, and might fail for that
-# reason alone. So put the *mean* of the head's values everywhere, which says nothing about any word and adds what the
-# head adds on average. As the weights of a row sum to 1, the head then finds this mean wherever it looks. Such a
-# removal is called **mean ablation**, the one with zeros **zero ablation**.
+# reason alone. So put the *mean* of the head's values everywhere, which says nothing about any word. As the weights of
+# a row sum to 1, the head then finds this mean wherever it looks. Such a removal is called **mean ablation**, the one
+# with zeros **zero ablation**.
 #
 # **Write it yourself.** Replace the values of one head by their mean over all samples and tokens.
 
@@ -420,41 +400,33 @@ def without(model, block, *heads):
 
 multi_query = opened("multi-query", 1)
 show_sure("multi-query", multi_query(tokens))
-for block, head in ((1, 0), (1, 1), (1, 2), (1, 3), (0, 3)):
-    show_sure(f"without ({block}, {head})", without(multi_query, block, head))
+for head in range(4):
+    show_sure(f"without (1, {head})", without(multi_query, 1, head))
 
 # %% [markdown]
-# The measure named the right head of block 1: without it hardly a fact is left, and without any other of its block most
-# of the certainty stays. But head 3 of block 0, which scored next to nothing, is needed as well, for animals: a head
-# may do other work than looking things up.
+# The measure named the right head of block 1: without it hardly a fact is left, and without one of the other three
+# little changes.
 #
-# In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name. With all its heads the
-# model is this sure:
+# In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name. With all heads the model
+# gives names 0.90. **Predict.** How sure of them is it without head (2, 2)?
 
 # %%
 best = opened("best", 2)
-show_sure("best", best(tokens))
-
-# %% [markdown]
-# **Predict.** How sure of the names is it without head (2, 2)?
-
-# %%
 guess = ...  # a number from 0 to 1
 predict(guess, lambda: sure_of(without(best, 2, 2))["name"], within=0.1)
 
 # %%
+show_sure("best", best(tokens))
 show_sure("without (2, 2)", without(best, 2, 2))
 show_sure("and (2, 1)", without(best, 2, 1, 2))
-show_sure("without block 2", without(best, 2, 0, 1, 2, 3))
 with edited(best, 1, emptied(2, 3)):
-    show_sure("all four of names", without(best, 2, 1, 2))
+    show_sure("and (1, 2), (1, 3)", without(best, 2, 1, 2))
 
 # %% [markdown]
-# Without (2, 2) little is lost. Without both heads that look at the name in block 2, more is. Even without the whole
-# block most of the names survive, and colours don't. Only when the two of block 1 are gone as well are the names lost.
-# **Where a head looks and whether it is needed are two questions.** In GPT-2, Wang et al. found something stronger
-# still: some *later* heads do more of the work when the name movers are gone. Here nothing has to step in, because the
-# heads of block 1 did the same work all along.
+# Without (2, 2) little is lost. Without both heads that look at the name in block 2, more is. When the two of block 1
+# are gone as well, the names are lost, and with them most things: these heads do other work, too. **Where a head looks
+# and whether it is needed are two questions.** In GPT-2, Wang et al. found that some *later* heads do more of the work
+# when the name movers are gone.
 #
 # Now do exercise 5 of [the sheet](exercises/10_exercises.ipynb).
 #
@@ -470,7 +442,7 @@ with edited(best, 1, emptied(2, 3)):
 # %%
 def patch(here, there, head):
     # 2 x (batch, head, token, d), int -> (batch, head, token, d)
-    raise NotImplementedError  # two lines, and the return
+    raise NotImplementedError  # two lines, and the return; here stays as it is
 
 
 patch = filled("patch", patch)
@@ -545,14 +517,10 @@ for part in PARTS:
     print(f"{part:8} {said}")
 
 # %% [markdown]
-# The values carry the name, and they alone. Whatever the other story's queries and keys know of Mila, the model still
-# says Zoe.
-#
-# To replace a part of one run by that of another is called **activation patching**. A swap between two ordinary inputs,
-# such as ours, is an **interchange intervention** (Geiger et al., [Causal Abstractions of Neural
-# Networks](https://arxiv.org/abs/2106.02997), 2021). The **causal tracing** of Meng et al. ([Locating and Editing
-# Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022) brings clean states into a run whose input was
-# made noisy.
+# The values carry the name, and they alone. With the other story's queries or keys the model still says Zoe. To replace
+# a part of one run by that of another is called **activation patching**, and between two ordinary inputs, such as ours,
+# an **interchange intervention** (Geiger et al., [Causal Abstractions of Neural
+# Networks](https://arxiv.org/abs/2106.02997), 2021).
 #
 # ## The keys alone
 #
@@ -565,7 +533,7 @@ for part in PARTS:
 # %%
 def exchange(here, one, other):
     # (batch, head, token, d), two positions -> (batch, head, token, d)
-    raise NotImplementedError  # three lines, and the return
+    raise NotImplementedError  # three lines, and the return; here stays as it is
 
 
 exchange = filled("exchange", exchange)
@@ -607,10 +575,8 @@ print(f"values: hero {says(logits, own):.2f}, friend {says(logits, friends):.2f}
 
 # %% [markdown]
 # This was the exchange at the top, in a hundred stories. The keys are labels on boxes, and the values are what is in
-# them: exchange the labels, or exchange the contents, and you open the wrong box.
-#
-# And if both are exchanged? Each label is on its own box again, and softmax doesn't care in which order the boxes
-# stand:
+# them. Exchange either, and whoever looks for the hero finds the friend. And if both are exchanged? Each label is on
+# its own box again, and attention doesn't care in which order the boxes stand:
 
 # %%
 with torch.no_grad():
@@ -619,16 +585,12 @@ torch.testing.assert_close(exchanging("keys", "values")[:, -1], as_it_was)
 print("keys and values exchanged: the same logits after the last token")
 
 # %% [markdown]
-# (Only the last query counts here, because no block comes after this one. For a query between the two words the mask
-# would make a difference.)
-#
 # ## Who wrote the labels
 #
 # A key of block 1 is computed from what block 0 left at that word. The name itself is there from the start. That it is
 # the *hero's* name must have come from its position or from other words, and attention alone moves things between
 # words. So run the model with the attention of block 0 silenced, and bring one thing from that run into an ordinary
-# one: the queries, the keys or the values of head (1, 2). They are "unwritten", because no message of block 0 is in
-# them. All else is as it was.
+# one: the queries, the keys or the values of head (1, 2), "unwritten", without a message of block 0.
 
 
 # %%
@@ -651,70 +613,70 @@ for part in PARTS:
 
 # %% [markdown]
 # The values hardly need the messages. The queries need them most widely: they have to know which kind of word comes
-# next. The keys need them for names and animals, and not for things, colours and places. Why these two? The stories
-# that we chose have one hero and mostly one friend, so there are two names and two animals, and one thing at most.
+# next. The keys need them for names and animals, and not for things, colours and places. Is it the kind that decides?
 #
-# **Predict.** Take stories that have *two* things. How sure of the right thing is the model with unwritten keys?
+# **Predict.** These stories have one thing at most. Take others that have *two* things. How sure of the right thing is
+# the model with unwritten keys?
 
 # %%
-found = {}  # (kind, how many of it the story has) -> probabilities of the right word
+found = {1: [], 2: []}  # number of things in a story -> probabilities of the right one
 for one in stories(400, seed=2_300_000):
+    things = [fact for fact in one.facts if fact.kind == "thing"]
+    number = len({fact.word for fact in things})
+    if number == 0:
+        continue
     text = model.encode(one.text)
     with edited(model, 0, silent):
-        silenced = parts_of(model, text, 1)["keys"]
-
-    def labels(keys, silenced=silenced):
-        return patch(keys, silenced, 2)
-
-    logits = run_with(model, text, 1, "keys", labels)
+        keys = parts_of(model, text, 1)["keys"]
+    logits = run_with(model, text, 1, "keys", lambda k, keys=keys: patch(k, keys, 2))
     right = logits.softmax(-1)[0, :-1].gather(1, text[0, 1:, None])[:, 0].tolist()
-    for fact in one.facts:
-        number = len({other.word for other in one.facts if other.kind == fact.kind})
-        sure = found.setdefault((fact.kind, number), [])
-        sure += [right[at] for at in fact.repeats]
+    found[number] += [right[at] for fact in things for at in fact.repeats]
 
-mean = {key: sum(sure) / max(1, len(sure)) for key, sure in found.items()}
-guess = ...  # a number from 0 to 1; with one thing it is 0.99
-predict(guess, lambda: mean["thing", 2], within=0.1)
+guess = ...  # a number from 0 to 1
+predict(guess, lambda: sum(found[2]) / len(found[2]), within=0.1)
 if guess is not ...:
-    for kind in ("animal", "thing", "place"):
-        print(f"{kind:7} of one: {mean[kind, 1]:.2f}, of two: {mean[kind, 2]:.2f}")
+    print(f"with one thing: {sum(found[1]) / len(found[1]):.2f}")
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Not the kind decides but the number. A kind of which the story has one is found without messages, because any word of
-# that kind is the right one. Where there are two, a key has to say whose it is.
+# Not the kind decides but the number. The stories before had one hero and mostly one friend: two names, two animals.
+# Where there is one of a kind, any word of that kind is the right one. Where there are two, a key has to say whose it
+# is.
 #
 # </details>
 #
 # When a head reads in its queries, keys or values what a head below has written, Elhage et al. call that **Q-, K- or
-# V-composition**. And to change what goes along one path, while all others carry what they did, is **path patching**
-# (Goldowsky-Dill et al., [Localizing Model Behavior with Path Patching](https://arxiv.org/abs/2304.05969), 2023).
+# V-composition**. To change what goes along one such path alone is **path patching** (Goldowsky-Dill et al.,
+# [Localizing Model Behavior with Path Patching](https://arxiv.org/abs/2304.05969), 2023).
 #
 # Now do exercise 6 of [the sheet](exercises/10_exercises.ipynb).
 #
 # ## The column that vanishes
 #
-# A softmax has to give its whole weight away. What does a head do where there is nothing to look up? Here is what the
-# name mover of "multi-query" gives to the first token, `(start)`, once it has read twenty words:
+# A softmax has to give its whole weight away. What does a head do where there is nothing to look up? Here is where the
+# name mover of "multi-query" looks, once it has read twenty words:
 
 # %%
-weights = weights_of(load_storyteller("multi-query").to(device))
-to_start = weights[1, :, 0, :, 0]  # (b, q)
+weights = weights_of(load_storyteller("multi-query").to(device))[1, :, 0]  # (b, q, k)
 fact_next = torch.stack(list(repeats.values())).any(dim=0)
-late = torch.arange(tokens.shape[1], device=device) >= 20
-print(f"a fact comes next:  {to_start[fact_next & late].mean():.2f}")
-print(f"another word:       {to_start[~fact_next & late].mean():.2f}")
-print(f"share above 0.5:    {(to_start[~fact_next & late] > 0.5).float().mean():.2f}")
+fact_next[:, :20] = False
+no_fact = ~fact_next
+no_fact[:, :20] = False
+print(f"a fact comes next:  (start) {weights[fact_next][:, 0].mean():.2f}")
+print(f"another word:       (start) {weights[no_fact][:, 0].mean():.2f}", end=", ")
+for what, some in (("full stops", ["."]), ("names", GIRLS + BOYS)):
+    numbers = torch.tensor([multi_query.numbers[word] for word in some], device=device)
+    on_them = (weights * torch.isin(tokens, numbers)[:, None]).sum(dim=-1)  # (b, q)
+    print(f"{what} {on_them[no_fact].mean():.2f}", end=", ")
+print(f"\nhalf of these give (start) less than {weights[no_fact][:, 0].median():.3f}")
 
 # %% [markdown]
-# Where such a fact comes next, the column of `(start)` vanishes. Elsewhere it is there, if not everywhere: the last
-# line says how often it gets more than half of a query's weight. Is it an **attention sink** (Xiao et al., [Efficient
-# Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023; lesson
-# [09](09_smaller_caches.ipynb)), which takes weight that isn't needed? Or does the head fetch something from there? A
-# bright column doesn't tell. Your tools do: set the head's value at `(start)` to 0, and all that weight carries
-# nothing.
+# Where a fact comes next, the column of `(start)` vanishes. Elsewhere it gets some of the weight, in a few rows a lot;
+# full stops and names get some as well, and the rest is spread over the other words. Is `(start)` an **attention sink**
+# (Xiao et al., [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023;
+# lesson [09](09_smaller_caches.ipynb)), which takes weight that isn't needed? Or does the head fetch something there? A
+# bright column doesn't tell. Your tools do: set the head's value at `(start)` to 0, and its weight carries nothing.
 
 
 # %%
@@ -723,25 +685,22 @@ def loss_of(logits):
     return nn.functional.cross_entropy(logits, following).item()
 
 
-def loss_if_start(says):  # a function of the values: what head 0 finds at (start)
+def loss_if_start(value):  # (d): what head 0 finds at (start)
     def change(values):
         changed = values.clone()
-        changed[:, 0, 0] = says(values)
+        changed[:, 0, 0] = value
         return changed
 
     return loss_of(run_with(multi_query, tokens, 1, "values", change))
 
 
-def longer(factor):
-    return lambda values: factor * values[:, 0, 0]
-
-
-values = parts_of(multi_query, tokens, 1)["values"][:, 0].norm(dim=-1)  # (b, t)
-print(f"length of the value of (start): {values[:, 0].mean():.1f}")
-print(f"of the others, on average:      {values[:, 1:].mean():.1f}")
+values = parts_of(multi_query, tokens, 1)["values"][:, 0]  # (b, t, d)
+start = values[0, 0]  # no story has another one
+short, usual = start.norm().item(), values[:, 1:].norm(dim=-1).mean().item()
+print(f"length of the value of (start): {short:.1f}; of the others: {usual:.1f}")
 print(f"loss without the head: {loss_of(without(multi_query, 1, 0)):.3f}")
 print(f"loss as it is: {loss_of(multi_query(tokens)):.3f}", end=", ")
-print(f"with nothing at (start): {loss_if_start(longer(0)):.3f}")
+print(f"with nothing at (start): {loss_if_start(0 * start):.3f}")
 
 # %% [markdown]
 # Nothing is fetched from there. Is that so because the value is short? **Predict** the loss when it is made six times
@@ -749,24 +708,33 @@ print(f"with nothing at (start): {loss_if_start(longer(0)):.3f}")
 
 # %%
 guess = ...  # such as 0.5
-predict(guess, lambda: loss_if_start(longer(6)), within=0.03)
+predict(guess, lambda: loss_if_start(6 * start), within=0.03)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Hardly anything happens. So it isn't the length: what stands there just says no word. Put the value of "lake" in
-# its place, and the loss rises.
+# Hardly anything happens. That alone doesn't acquit the length: perhaps no value of this length does much there.
 #
 # </details>
+#
+# So cross the two: values that point where those of `(start)` and of some words do, in three lengths.
 
 # %%
-sample, at = (tokens == multi_query.numbers["lake"]).nonzero()[0]
-as_lake = loss_if_start(lambda values: values[sample, 0, at])
-print(f"loss with the value of 'lake' at (start): {as_lake:.3f}")
+directions = {"(start)": start}
+for word in (".", "said", "Zoe"):
+    sample, at = (tokens == multi_query.numbers[word]).nonzero()[0]
+    directions[word] = values[sample, at]
+print("length ", *(f"{length:5.1f}" for length in (short, usual, 3 * usual)))
+for name, value in directions.items():
+    unit = value / value.norm()
+    losses = [loss_if_start(length * unit) for length in (short, usual, 3 * usual)]
+    print(f"{name:7}", *(f"{loss:.3f}" for loss in losses))
 
 # %% [markdown]
-# In this model `(start)` is a sink. In another, a head might look at the first token to copy it, with the same bright
-# column. Exercise 4 of [the sheet](exercises/10_exercises.ipynb) measures such columns.
+# As short as it is, a value does no harm wherever it points. As long as the others, `(start)` still does next to none,
+# and a word a little. At three times that length all of them do, `(start)` least. So both count, and the length alone
+# would do. In this model `(start)` is a sink; in another, a head might look at the first token to copy it, with the
+# same bright column. Exercise 4 of [the sheet](exercises/10_exercises.ipynb) measures such columns.
 #
 # ## Your turn: an unknown model
 #

@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.attention import attend, causal_keep
+from course_lib.exercises import ALL
+from course_lib.exercises.wrong_answers import EditedSolution
 
 
 def next_by_loop(tokens):
@@ -144,10 +146,36 @@ class OpenWithTiledHeads(OpenByAttend):
         return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
+def opened(edit):
+    """The solution's class with an edit."""
+    return EditedSolution(ALL["MyOpenAttention"].solution, edit).answer
+
+
+CALL = "queries, keys, values = self.edit(queries, keys, values)"
+UNCOPIED = (
+    ".repeat_interleave(shared, dim=1) =>  && scores = => "
+    "keys, values = (one.repeat_interleave(shared, 1) for one in (keys, values)); scores ="
+)
+TOKENS_FIRST = "queries, keys, values = (p.mT for p in self.edit(*(p.mT for p in (queries, keys, values))))"
+EARLY = (
+    "(queries * self.head_dim**-0.5) => queries && "
+    "        if self.edit: =>         queries = queries * self.head_dim**-0.5\n        if self.edit:"
+)
+ONCE = f"{CALL}; self.edit = None"
+HEADS_ALONE = (
+    "edited = self.edit(queries, keys, values); keys, values = edited[1:]; "
+    "queries = queries * (edited[0] / queries).mean((0, 2, 3))[:, None, None]"
+)
+
+
 RIGHT = {
     "holds_next_word": [next_by_loop, next_by_padding, next_by_rows],
     "mean_weight_on": [weight_by_loop, weight_by_counts, weight_by_einsum],
-    "MyOpenAttention": [OpenByAttend, OpenHeadByHead],
+    "MyOpenAttention": [
+        OpenByAttend,
+        OpenHeadByHead,
+        opened(EARLY),
+    ],
     "replace_by_mean": [mean_by_list, mean_by_where],
     "patch": [patch_by_where, patch_by_cat],
     "exchange": [exchange_by_index, exchange_by_clones],
@@ -161,9 +189,29 @@ WRONG = {
     "mean_weight_on": [
         (lambda w, m: (w * m[:, None]).sum(-1).mean(-1), "has the shape"),
         (lambda w, m: (w * m).sum((0, 2, 3)), "stopped", "RuntimeError"),
+        (lambda w, m: torch.stack([h[h > 0].mean() for h in (w * m[:, None]).sum(-1).unbind(1)]), "a weight of 0"),
     ],
-    "MyOpenAttention": [(OpenWithTiledHeads, "kv-heads-tiled")],
+    "MyOpenAttention": [
+        (OpenWithTiledHeads, "kv-heads-tiled"),
+        (opened(f"{CALL} => pass"), "your output is what it was without", "Does `forward` call `self.edit`"),
+        (opened(f"{CALL} => self.edit(queries, keys, values)"), "your output is what it was without"),
+        (opened("self.edit => self.hook"), "your output is what it was without"),
+        (opened(f"{CALL} => _, _, values = self.edit(queries, keys, values)"), "`edit` changed the queries, and"),
+        (opened(f"{CALL} => queries, _, values = self.edit(queries, keys, values)"), "`edit` changed the keys, and"),
+        (opened(f"{CALL} => {HEADS_ALONE}"), "`edit` changed the queries, and your output isn't what these give"),
+        (opened(f"{CALL} => {ONCE}"), "the second one doesn't"),
+        (
+            opened(f"{CALL} => {TOKENS_FIRST}"),
+            "`edit` got queries of the shape (5, 4, 3, 7); it should be (5, 4, 7, 3)",
+        ),
+        (opened(UNCOPIED), "`edit` got keys of the shape (5, 2, 7, 3); it should be (5, 4, 7, 3)"),
+        (
+            opened("self.edit(queries, keys, values) => self.edit(queries=queries, keys=keys, values=values)"),
+            "TypeError",
+        ),
+        (opened("-torch.inf => -1e4"), "fills with -10000"),
+    ],
     "replace_by_mean": [(mean_in_place, "input-modified", "`values`")],
     "patch": [(patch_in_place, "input-modified", "`here`")],
-    "exchange": [(exchange_in_place, "input-modified", "`here`")],
+    "exchange": [(exchange_in_place, "input-modified", "`here`"), (lambda h, a, b: h.clone(), "nothing was exchanged")],
 }

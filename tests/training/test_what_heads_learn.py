@@ -82,9 +82,18 @@ def test_nothing_is_fetched_at_the_start(lesson):
     lesson.loss_if_start.__globals__["multi_query"] = model
     with torch.no_grad():
         as_it_is = lesson.loss_of(model(tokens))
-    assert all(abs(lesson.loss_if_start(lesson.longer(by)) - as_it_is) < far for by, far in ((0, 0.01), (6, 0.03)))
-    sample, at = (tokens == model.numbers["bear"]).nonzero()[0]
-    assert lesson.loss_if_start(lambda values: values[sample, 0, at]) > as_it_is + 0.05
+    values = lesson.parts_of(model, tokens, 1)["values"][:, 0]
+    start, usual = values[0, 0], values[:, 1:].norm(dim=-1).mean()
+    found = [start]
+    for word in (".", "said", "Zoe"):
+        sample, at = (tokens == model.numbers[word]).nonzero()[0]
+        found.append(values[sample, at])
+    lengths = start.norm(), usual, 3 * usual
+    own, *words = (
+        [lesson.loss_if_start(length * value / value.norm()) - as_it_is for length in lengths] for value in found
+    )
+    assert abs(own[0]) < 0.001 and abs(own[1]) < 0.01 and own[2] > 0.1, own
+    assert all(abs(one[0]) < 0.003 and one[1] > own[1] and one[2] > own[2] for one in words), words
     assert lesson.loss_of(lesson.without(model, 1, 0)) > as_it_is + 0.3
     to_start = lesson.weights_of(lesson.load_storyteller("multi-query"))[1, :, 0, 20:, 0]
     fact_next = torch.stack(list(lesson.says.__globals__["repeats"].values())).any(dim=0)[:, 20:]

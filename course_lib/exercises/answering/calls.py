@@ -115,6 +115,7 @@ def run_module(
     training: bool = False,
     cotangent: Tensor | None = None,
     cache: FromSource | None = None,
+    edit: FromSource | None = None,
     elsewhere: str = "",
 ) -> dict[str, Any]:
     """Load weights into a module, run it, and send a gradient back through it.
@@ -128,6 +129,7 @@ def run_module(
         training: Whether it runs in training mode.
         cotangent: What the output's gradient is; None runs no backward pass.
         cache: What makes a cache that forward takes as `cache=` and writes to, in place of one that it gives back.
+        edit: What makes the module's attribute `edit`; None leaves it as it is.
         elsewhere: "float32" or "meta": what a copy of the module and x become, with weights in float64 before.
             An error on the device meta is raised only if two devices meet; the result is not used.
 
@@ -146,6 +148,8 @@ def run_module(
         result = _run_elsewhere(module.train(training), inputs, elsewhere, steps, cache)
         return {"result": result, "changed": [], "gradients": {}, "made": []}
     module.train(training).zero_grad(set_to_none=True)
+    if edit is not None:
+        module.edit = edit.build()  # pyright: ignore[reportAttributeAccessIssue]
     leaf = inputs[0].detach().requires_grad_(cotangent is not None)
     inputs = (leaf.clone(), *inputs[1:])  # an in-place change of a leaf is an error that leads astray
     before = [_snapshot(argument) for argument in inputs]

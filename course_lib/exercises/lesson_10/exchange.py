@@ -35,14 +35,17 @@ EXERCISE = FunctionExercise(
     axes="batch head token head_dim",
     fixed="token",
     wrong="""
+right(here, 0, 0)
+    what was there before: nothing was exchanged
+    ? Which two places are written?
 = here[:, :, one] => = exchanged[:, :, one]
-    one of the two in both places
+    what stood at `other` in both places
     ? Did you write both places, and what stood at `one` when you read it?
 exchanged[:, :, other] = here[:, :, one] => pass
-    one of the two in both places
+    what stood at `other` in both places
     ? Where does the first one go?
 exchanged[:, :, one] = here[:, :, other] => pass
-    one of the two in both places
+    what stood at `one` in both places
     ? Where does the second one go?
 right(here.transpose(1, 2), one % here.shape[1], other % here.shape[1]).transpose(1, 2)
     two heads exchanged

@@ -64,6 +64,9 @@ following[:, :, None] == tokens[:, None] => tokens[:, :, None] == following[:, N
 torch.cat([tokens[:, 1:], torch.full_like(tokens[:, :1], -1)], dim=1) => torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
     a table of the word before the query, in place of the one after it
     ? In which direction do you shift the tokens?
+before = torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1); return (tokens[:, :, None] == before[:, None]).tril()
+    a table of what comes after an earlier copy of the query: that is an induction head's
+    ? Which word is wanted: the one that did come after the query before, or the one that comes after it now?
 result.mT
     a table with queries and keys exchanged
     ? Is a row of your table one query or one key?

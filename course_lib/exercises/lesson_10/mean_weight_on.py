@@ -30,7 +30,9 @@ def _wanted(rng: InputGenerator, batch: int, num_tokens: int) -> Tensor:
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for batch, heads, tokens in ((3, 2, 11), (2, 5, 13), (4, 3, 9)):
-        cases.append(Case((causal_weights(rng, batch, heads, tokens), _wanted(rng, batch, tokens))))
+        weights = causal_weights(rng, batch, heads, tokens)
+        weights[:, 0, ::2] = torch.eye(tokens, dtype=weights.dtype)[::2]  # these look at themselves alone
+        cases.append(Case((weights, _wanted(rng, batch, tokens))))
     return cases
 
 
@@ -71,6 +73,9 @@ return found.transpose(1, 2)[counts].mean(dim=0) => return (found.sum(-1) / coun
 return found.transpose(1, 2)[counts].mean(dim=0) => return found.transpose(1, 2)[counts].mean()
     one number for all heads together
     ? Which axis has to stay?
+return found.transpose(1, 2)[counts].mean(dim=0) => return found.sum((0, 2)) / (found > 0).sum((0, 2))
+    a mean without the queries that give their wanted keys a weight of 0
+    ? A head never looks at the keys that are wanted. Which mean should it get?
 wanted[:, None] => (~wanted[:, None])
     the weights on all other keys
     ? Which keys does True mark?

@@ -50,6 +50,9 @@ right(there, here, head)
 = there[:, head] => += there[:, head]
     the sum of both runs in the head's place
     ? What is left of the head that was here?
+patched[:, head] = there[:, head] => patched[head : head + 1] = there[head : head + 1]
+    one sample taken from there, with all its heads
+    ? Which axis are the heads?
 there[:, head] => 0.0
     zeros in the head's place: that removes it
     ? Where does `there` enter?

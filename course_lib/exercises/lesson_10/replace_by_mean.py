@@ -51,6 +51,9 @@ dim=(0, 1) => dim=1, keepdim=True
 values[:, head].mean(dim=(0, 1)) => values[:, head].mean()
     one number in the head's place: its mean over head_dim, too
     ? How many numbers has the mean of vectors?
+replaced[:, head] = values[:, head].mean(dim=(0, 1)) => replaced = values.mean(dim=(0, 2), keepdim=True).expand_as(values)
+    means in the place of all heads
+    ? Which heads keep their values?
 values[:, head].mean(dim=(0, 1)) => values.mean(dim=(0, 1, 2))
     the mean of all heads in the head's place
     ? Whose mean is it?
