@@ -265,7 +265,8 @@ gflops = 2 * 512**3 / product.median_ms / 1e6
 step = writing(fused, 1)
 for speed in (near, far):
     print(f"{to_read / 1e6:.2f} MB at {speed:.0f} GB/s: {to_read / speed / 1e6:.3f} ms")
-print(f"{2 * weights / 1e6:.2f} million operations: {2 * weights / gflops / 1e6:.3f} ms")
+million = 2 * weights / 1e6
+print(f"{million:.2f} million operations: {million / gflops:.3f} ms")
 print(f"measured: {step:.2f} ms")
 
 # %% [markdown]

@@ -585,7 +585,7 @@ print(f"8 devices {levels[8] - spared:.1f} ms, 16 devices {levels[16] - spared:.
 for texts in (1, 64, 256):
     times = {n: sum(step_ms(llama_70b, n, two_levels, texts).values()) for n in degrees}
     best = min(times, key=times.get)
-    print(f"texts: {texts:3}, two levels: {best} devices are best, {times[best]:.1f} ms")
+    print(f"texts: {texts:3}, levels: {best} devices are best: {times[best]:.1f} ms")
 
 # %% [markdown]
 # With one ring 8 devices are best, and 64 take longer than 4. With two levels 16 are best, and with 256 texts 8 again.
