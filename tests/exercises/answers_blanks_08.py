@@ -374,7 +374,7 @@ WRONG = {
         (AlignedAtTheStart, "causal-top-left"),
         (Fused, "causal-top-left", "wherever several new tokens meet a cache"),
         (MaskedWithoutACache, "without a mask where there is a cache"),
-        (Unscaled, "aren't divided by the square root of head_dim"),
+        (Unscaled, "missing-scale"),
     ],
     "MyCache": [
         (TakesAll, "no room is taken without an error; it should raise a ValueError"),

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from course_lib.command import ensure_kernels, repository, sees_gpu
-from tools.notebooks import Lesson, Tally, find_notebooks, lesson_arguments, run_pytest
-from tools.notebooks.lesson_files import SOLUTIONS
+from tools.notebooks import SOLUTIONS, Lesson, Tally, find_notebooks, lesson_arguments, run_pytest
 
 from . import book
 from .run import choose_lessons

@@ -3,11 +3,12 @@
 from .address import Address, read_address
 from .exercise_notebook import generated_notebooks
 from .jupytext_pairs import sync_all
-from .lesson_files import Lesson, choose, find_notebooks
+from .lesson_files import SOLUTIONS, Lesson, choose, find_notebooks
 from .pytest_runs import Tally, lesson_arguments, run_pytest
 from .run import LessonFailed, run_lesson
 
 __all__ = [
+    "SOLUTIONS",
     "Address",
     "Lesson",
     "LessonFailed",

@@ -31,7 +31,7 @@ EXERCISE = FunctionExercise(
     },
     calls=4,
     also=(
-        {"num_bytes": 7, "num_devices": 3, "bytes_per_second": 10, "latency": 0.1},  # no whole bytes in a piece
+        {"num_bytes": 7, "num_devices": 2, "bytes_per_second": 8, "latency": 0.125},  # no whole bytes in a piece
         {"num_devices": 2},
         {"num_bytes": 800, "num_devices": 1, "bytes_per_second": 10**9, "latency": 1e-6},
     ),
@@ -51,7 +51,7 @@ steps * (num_bytes / num_devices / bytes_per_second + latency) => steps * num_by
     ? In how many steps does a device wait for its neighbour?
 num_bytes / num_devices => num_bytes // num_devices
     the time with pieces rounded down to whole bytes
-    ? How long is a piece of 7 bytes on 3 devices?
+    ? How long is a piece of 7 bytes on 2 devices?
 steps * (num_bytes / num_devices / bytes_per_second + latency) => steps * num_bytes / num_devices / bytes_per_second + 2 * latency
     the time with two latencies, one for each half: every step waits for one
     ? In how many steps does a device wait for its neighbour?
