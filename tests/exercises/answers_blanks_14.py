@@ -283,25 +283,28 @@ def loop_step(model, optimizer, inputs, targets):
     return loss.item()
 
 
-def loop_that_piles_up(model, batches, make_optimizer):
-    optimizer, losses = make_optimizer(model), []
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten())
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+def loop_of(loss_of, clear=lambda model, optimizer: optimizer.zero_grad()):
+    """A loop with a loss of its own, or its own way to clear the gradients."""
+
+    def loop(model, batches, make_optimizer):
+        optimizer, losses = make_optimizer(model), []
+        for inputs, targets in batches:
+            clear(model, optimizer)
+            loss = loss_of(model(inputs)[0], targets)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    return loop
 
 
-def loop_with_zero_grad_of_the_model(model, batches, make_optimizer):
-    optimizer, losses = make_optimizer(model), []
-    for inputs, targets in batches:
-        model.zero_grad()
-        loss = F.cross_entropy(model(inputs)[0].mT, targets, ignore_index=-100)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+def loss_of_classes_second(scores, targets):
+    return F.cross_entropy(scores.mT, targets, ignore_index=-100)
+
+
+def loop_that_gathers_all(place):
+    return loop_of(lambda scores, targets: -scores.log_softmax(-1).gather(-1, place(targets)[..., None]).mean())
 
 
 def loop_without_graph(model, batches, make_optimizer):
@@ -314,28 +317,6 @@ def loop_without_graph(model, batches, make_optimizer):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses
-
-
-def loop_that_gathers_all(model, batches, make_optimizer, place=lambda targets: targets.clamp(min=0)):
-    optimizer, losses = make_optimizer(model), []
-    for inputs, targets in batches:
-        optimizer.zero_grad()
-        loss = -model(inputs)[0].log_softmax(-1).gather(-1, place(targets)[..., None]).mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def loop_with_zeros_in_the_mean(model, batches, make_optimizer):
-    optimizer, losses = make_optimizer(model), []
-    for inputs, targets in batches:
-        optimizer.zero_grad()
-        each = F.cross_entropy(model(inputs)[0].mT, targets, reduction="none")  # 0 where the target is -100
-        each.mean().backward()
-        optimizer.step()
-        losses.append(each.mean().item())
     return losses
 
 
@@ -462,7 +443,11 @@ class NamedOtherwiseUnturned(NamedOtherwise):
 RIGHT = {
     "count_pairs": [pairs_by_loop, pairs_by_one_hot, lambda t, n: pairs_by_loop(t, n).float()],
     "through_block": [block_in_one_line, block_by_sums],
-    "training_loop": [loop_by_negative_logs, loop_with_classes_second, loop_with_zero_grad_of_the_model],
+    "training_loop": [
+        loop_by_negative_logs,
+        loop_with_classes_second,
+        loop_of(loss_of_classes_second, clear=lambda model, optimizer: model.zero_grad()),
+    ],
     "RotaryMultiQuery": [Turning, TurnedAnew, NamedOtherwise, NamedOtherwiseWithBiases],
     "MultiHeadFromMemory": [Packed, OneByOne, ByEinsum],
     "MultiQueryWithCache": [Shared, Folded],
@@ -483,11 +468,14 @@ WRONG = {
         (block_without_cache, "it should be"),
     ],
     "training_loop": [
-        (loop_that_piles_up, "pile up"),
+        (loop_of(loss_of_classes_second, clear=lambda *_: None), "pile up"),
         (loop_without_graph, "stopped", "torch.no_grad()"),
-        (loop_that_gathers_all, "0 in place of each target of -100"),
-        (lambda m, b, o: loop_that_gathers_all(m, b, o, lambda targets: targets), "stopped", "-100"),
-        (loop_with_zeros_in_the_mean, "divided by all targets"),
+        (loop_that_gathers_all(lambda targets: targets.clamp(min=0)), "0 in place of each target of -100"),
+        (loop_that_gathers_all(lambda targets: targets), "stopped", "-100"),
+        (
+            loop_of(lambda scores, targets: F.cross_entropy(scores.mT, targets, reduction="none").mean()),
+            "divided by all targets",
+        ),
         (loop_with_last_loss, "it should be"),
         (loop_with_wrong_axis, "stopped"),
         (loop_after_the_step, "should be"),

@@ -317,7 +317,7 @@ def listening(pid):
 
 def test_a_stranger_on_the_machine_reaches_no_worker(tmp_path, isolation):
     """Whoever has a shell here can connect to every port; a worker's port would run any code as the teacher."""
-    hand_in(tmp_path / "in", 12)
+    hand_in(tmp_path / "in", 30)
     (tmp_path / "week4").mkdir()
     (tmp_path / "week4" / "release.json").write_text(json.dumps(RELEASE.as_dict()))
     words = ["grade", str(tmp_path / "in"), "--week", str(tmp_path / "week4"), "--out", str(tmp_path / "out")]
@@ -327,11 +327,11 @@ def test_a_stranger_on_the_machine_reaches_no_worker(tmp_path, isolation):
     )
     ports, results = set(), 0
     try:
-        while grading.poll() is None and results < 6:
+        while grading.poll() is None and results < 20:
             ports |= set(listening(grading.pid))
             results = len(list((tmp_path / "out" / "results").glob("*.json")))
             time.sleep(0.1)
-        assert results >= 6 or grading.poll() == 0
+        assert results >= 20 or grading.poll() == 0
         for port in ports:  # nobody answers a stranger
             with contextlib.suppress(OSError), socket.create_connection(port, timeout=5):
                 raise AssertionError(f"a stranger can connect to {port}")

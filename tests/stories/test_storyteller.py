@@ -237,9 +237,9 @@ def test_writing_is_seeded_and_ends_with_the_story():
 
 def test_a_model_learns_and_learns_the_same_twice():
     texts = [story.text for story in stories(50, seed=1)]
-    curves = [small().train_on(texts, steps=80, batch=5, seed=seed) for seed in (0, 0, 1)]
+    curves = [small().train_on(texts, steps=150, batch=5, seed=seed) for seed in (0, 0, 1)]
     assert curves[0] == curves[1] != curves[2]
-    assert curves[0][0] > 5 and curves[0][-1] < 0.9 * curves[0][0]
+    assert curves[0][0] > 5 and curves[0][-1] < 0.75 * curves[0][0]
 
 
 def test_a_long_text_is_cut_into_pieces_that_lose_no_word():

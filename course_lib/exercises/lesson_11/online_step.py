@@ -37,7 +37,8 @@ EXERCISE = FunctionExercise(
         "`largest`, the largest score; `total`, the sum of exp(score - largest); and `context`, the sum of exp(score - "
         "largest) * value. Here comes the next block: its `scores`, already scaled, and its `values`. Give back the "
         "new `largest`, `total` and `context`, with this block in them. Don't divide: that is done once, after the "
-        "last block. Return new tensors; the arguments stay as they are. Before the first block, `largest` is -inf and the other two are 0."
+        "last block. Return new tensors; the arguments stay as they are. Before the first block, `largest` is -inf and "
+        "the other two are 0."
     ),
     hints=(
         "First the new largest score. What was summed up so far still refers to the old one.",
