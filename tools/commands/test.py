@@ -1,7 +1,7 @@
 """Check the library, and run every lesson against its stored outputs: on the CPU and, with a GPU, on CUDA.
 
 Use it before you commit. It prints a table with a line for each lesson and changes no file; `course test 03` checks
-lesson 03 alone. The options add what takes longer, or leave parts out.
+lesson 03 alone, each of its cells twice in one kernel. The options add what takes longer, or leave parts out.
 """
 
 import argparse
@@ -21,11 +21,10 @@ from .run import choose_lessons
 SEPARATE = ("--ignore=tests/browser", "--ignore=tests/machines")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 MOST_NAMED = 40  # failed tests of a row
-TWICE = (
-    "Each cell is checked twice in one kernel, as when Run All is pressed two times; what trains, measures or starts "
-    "processes runs once."
+ONCE = (
+    "Each lesson ran once, and no notebook of solutions did, as the tests judge each solution: make test-all runs "
+    "them, and each cell twice in one kernel, as when Run All is pressed two times."
 )
-NO_SOLUTIONS = "The notebooks of solutions were not run, as the tests judge each solution: make test-all runs them."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
 NO_BROWSER = "The book and JupyterLab were not opened in a browser: make test-all does that, with Chromium installed."
@@ -58,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if args.machines:
         return run_pytest(root, ["tests/machines", "-q", "-s", "--no-header"]).status
     lessons = choose_lessons(find_notebooks(root), args.names)
-    if not (args.names or args.browser):
+    thorough = bool(args.names or args.browser)
+    if not thorough:
         lessons = [lesson for lesson in lessons if lesson.folder.name != SOLUTIONS]
     rows: list[Row] = []
     notes: list[str] = []
@@ -69,9 +69,8 @@ def run(args: argparse.Namespace) -> int:
         notes += [] if shutil.which("bwrap") else [NO_SANDBOX]
     if not (alone or args.library_only):
         gpu = sees_gpu()
-        rows += check_lessons(root, lessons, args.workers, gpu, all_twice=args.browser)
-        left_out = [TWICE, *[NO_SOLUTIONS] * (not args.names)] if not args.browser else []
-        notes = [*left_out, *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
+        rows += check_lessons(root, lessons, args.workers, gpu, twice=thorough)
+        notes = [*[ONCE] * (not thorough), *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
     if args.sandbox_only:
         rows.append(check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers))
     if args.every_page:
@@ -93,14 +92,14 @@ def check_tests(root: Path, name: str, arguments: list[str], workers: int, distr
     return name, "", run_pytest(root, [*arguments, "-q", "--no-header", *parallel], workers).total()
 
 
-def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool, *, all_twice: bool = False) -> list[Row]:
+def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool, *, twice: bool = False) -> list[Row]:
     """Run nbval on the lessons with each kernel; return the table's rows."""
     if not lessons:
         return [("no lesson was found", "", Tally(failed=1))]
     ensure_kernels(gpu=gpu)
     rows: list[Row] = []
     for kernel in ("attention-cpu", "attention-cuda") if gpu else ("attention-cpu",):
-        done = run_pytest(root, lesson_arguments(lessons, kernel, workers, all_twice=all_twice), workers)
+        done = run_pytest(root, lesson_arguments(lessons, kernel, workers, twice=twice), workers)
         for lesson in lessons:
             tally = done.files.get(lesson.label, Tally())
             tally.failed += tally.skipped  # nbval marks what follows a dead kernel as expected to fail

@@ -1,8 +1,6 @@
 """Make nbval compare as the course does: a last digit may differ, a picture may not be missing.
 
 With `--twice` all cells run a second time in the same kernel, as Run All does, and must give the same outputs again.
-Cells that train or measure, whose outputs are not compared, and those that start processes do so only with
-`--all-twice`.
 
 The root's `conftest.py` loads these hooks; outside of the repository `pytest -p tools.notebooks.nbval_hooks` does.
 """
@@ -18,14 +16,12 @@ from .compare import CloseText
 from .forked_kernels import end_forking, fork_kernels
 from .outputs import count_pictures
 
-ONCE = {"nbval-ignore-output", "processes"}  # tags of cells that take long
 SECOND_PASS = ", second pass"  # appended to the name of a cell that is run again
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of the second pass."""
+    """Add the option of the second pass."""
     parser.addoption("--twice", action="store_true", help="run each notebook's cells a second time in the same kernel")
-    parser.addoption("--all-twice", action="store_true", help="those that train, measure or start processes, too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,12 +40,8 @@ def pytest_unconfigure() -> None:
 def pytest_make_collect_report(collector: Any) -> Generator[None, Any, Any]:
     """With `--twice`, append the cells of a notebook a second time."""
     report = yield
-    option = collector.config.option
-    if option.twice and type(collector).__name__ == "IPyNbFile":
-        again = (
-            item for item in report.result if option.all_twice or ONCE.isdisjoint(item.cell.metadata.get("tags", []))
-        )
-        report.result = [*report.result, *map(_second_pass, again)]
+    if collector.config.option.twice and type(collector).__name__ == "IPyNbFile":
+        report.result = [*report.result, *map(_second_pass, report.result)]
     return report
 
 

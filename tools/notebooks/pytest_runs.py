@@ -71,16 +71,14 @@ def run_pytest(
     return run
 
 
-def lesson_arguments(
-    lessons: list[Lesson], kernel: str, workers: int = 1, *, twice: bool = True, all_twice: bool = False
-) -> list[str]:
+def lesson_arguments(lessons: list[Lesson], kernel: str, workers: int = 1, *, twice: bool = False) -> list[str]:
     """Return pytest's arguments for nbval, strict, on these lessons, each run once or twice in its kernel."""
     parallel = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 and len(lessons) > 1 else []
     if parallel:  # the last lessons train most: begun first, they leave no core idle at the end
-        lessons = lessons[::-1]
+        sheets = EXERCISES, SOLUTIONS
+        lessons = sorted(lessons, key=lambda lesson: (lesson.folder.name not in sheets, lesson.name), reverse=True)
         parallel.append("--no-loadscope-reorder")
-    passes = [*["--twice"] * twice, *["--all-twice"] * all_twice]
-    strict = ["--nbval", *passes, f"--nbval-kernel-name={kernel}", f"--nbval-cell-timeout={CELL_TIMEOUT}"]
+    strict = ["--nbval", *["--twice"] * twice, f"--nbval-kernel-name={kernel}", f"--nbval-cell-timeout={CELL_TIMEOUT}"]
     quiet = ["-q", "--no-header", "-p", "no:cacheprovider"]
     return [*strict, *parallel, *quiet, *(str(lesson.ipynb) for lesson in lessons)]
 

@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
 def check_at_once(folder: Path, python: Path, lessons: list[Lesson]) -> int:
     """Run the notebooks in place, in one call of pytest; return its exit status."""
     write_kernel(folder, python)
-    return run_pytest(ROOT, lesson_arguments(lessons, KERNEL, twice=False), environment=surroundings(folder)).status
+    return run_pytest(ROOT, lesson_arguments(lessons, KERNEL), environment=surroundings(folder)).status
 
 
 def check_as_colab(folder: Path, python: Path, lessons: list[Lesson]) -> int:
@@ -47,7 +47,7 @@ def check_as_colab(folder: Path, python: Path, lessons: list[Lesson]) -> int:
     for lesson in lessons:
         print(lesson.label, flush=True)
         remove_course(python)
-        run = run_pytest(ROOT, lesson_arguments([lesson], KERNEL, twice=False), environment=surroundings(folder))
+        run = run_pytest(ROOT, lesson_arguments([lesson], KERNEL), environment=surroundings(folder))
         failed |= run.status != 0
     return int(failed)
 

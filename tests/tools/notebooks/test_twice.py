@@ -19,16 +19,6 @@ print("before")
 display("between")
 print("behind")
 """
-TRAINS = """\
-# %% tags=["trained", "nbval-ignore-output"]
-steps = globals().get("steps", 0) + 1
-
-# %% tags=["processes"]
-starts = globals().get("starts", 0) + 1
-
-# %%
-print(max(steps, starts))
-"""
 NEVER_ENDS = """\
 # %%
 print("begun")
@@ -56,7 +46,6 @@ OUTPUTS = {
     ],
     'print("begun")': [printed("begun\n")],
     "print(2)": [printed("2\n")],
-    "print(max(steps, starts))": [printed("1\n")],
 }
 
 
@@ -77,8 +66,7 @@ def store(name, source, folder):
 def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path):
     counts = store("00_counts", COUNTS_ITS_PASSES, tmp_path)
     never = store("01_never_ends", NEVER_ENDS, tmp_path)
-    trains = store("02_trains", TRAINS, tmp_path)
-    arguments = lesson_arguments([counts, never, trains], "python3", workers=1)
+    arguments = lesson_arguments([counts, never], "python3", workers=1, twice=True)
     short = "--nbval-cell-timeout=2"
     run = run_pytest(tmp_path, ["-p", "tools.notebooks.nbval_hooks", *arguments, short])
     assert run.files["00_counts"].failures == ["Cell 1, second pass"]
@@ -86,12 +74,3 @@ def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path)
     assert run.files["01_never_ends"].failures == ["Cell 1"]
     assert run.files["01_never_ends"].skipped == 3, "the second pass ran though the first had no end"
     assert (tmp_path / "started").read_text(encoding="utf-8") == "once ", "the second pass waited for the timeout again"
-    assert (run.files["02_trains"].failures, run.files["02_trains"].passed) == ([], 4), "what takes long ran twice"
-
-
-@pytest.mark.slow
-def test_what_takes_long_runs_twice_if_it_is_asked_for(tmp_path):
-    trains = store("00_trains", TRAINS, tmp_path)
-    arguments = lesson_arguments([trains], "python3", workers=1, all_twice=True)
-    run = run_pytest(tmp_path, ["-p", "tools.notebooks.nbval_hooks", *arguments])
-    assert (run.files["00_trains"].failures, run.files["00_trains"].passed) == (["Cell 2, second pass"], 5)

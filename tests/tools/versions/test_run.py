@@ -35,7 +35,7 @@ def test_a_notebook_runs_as_on_colab_and_every_planted_difference_is_found(tmp_p
     lesson = Lesson("00_one", tmp_path)
     lesson.ipynb.write_text(json.dumps(v4.new_notebook(cells=cells)), encoding="utf-8")
     command.write_kernel(tmp_path, Path(sys.executable), colab.LAUNCHER, {"PYTHONPATH": str(colab.STAND_IN)})
-    arguments = pytest_runs.lesson_arguments([lesson], command.KERNEL, twice=False)
+    arguments = pytest_runs.lesson_arguments([lesson], command.KERNEL)
     hooks = ["-p", "tools.notebooks.nbval_hooks", f"--rootdir={tmp_path}"]
     run = pytest_runs.run_pytest(ROOT, [*hooks, *arguments], environment=command.surroundings(tmp_path))
     failed = [run.files["00_one"].failures, run.files["00_one"].passed]
