@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from torch._dynamo.testing import CompileCounter
-from torch._inductor.cpp_builder import get_cpp_compiler
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 from torch.overrides import TorchFunctionMode
@@ -110,7 +108,7 @@ def fresh_compiler():
 # --- torch.compile and torch.export ---
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kernel"), first_of(SOME_KERNELS))
 def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compiler):
     module, x, keep = build_to_compile(name, kernel), draw_x(), padding_keep([TOKENS, 4], side="left")
@@ -125,6 +123,8 @@ def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compil
 @pytest.mark.slow
 def test_compiles_once_for_every_length(fresh_compiler):
     module = build("split")
+    from torch._dynamo.testing import CompileCounter  # two seconds that only this test needs
+
     counter = CompileCounter()
     compiled = torch.compile(module, fullgraph=True, backend=counter, dynamic=True)
     for tokens in (5, 8, 13):
@@ -146,6 +146,8 @@ def test_compiles_with_weights_and_in_training(fresh_compiler):
 @pytest.mark.parametrize(("name", "kernel"), first_of(IN_THE_WILD))
 def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, fresh_compiler):
     module, x = build_wild(name, kernel), draw_x()
+    from torch._dynamo.testing import CompileCounter  # two seconds that only this test needs
+
     counter = CompileCounter()
     compiled, cache = torch.compile(module, fullgraph=True, backend=counter), cache_for(module)
     with torch.no_grad():
@@ -178,6 +180,7 @@ def test_cross_attention_compiles(name, kernel, fresh_compiler):
     assert_same(compiled(x, context=context), module(x, context=context))
 
 
+@pytest.mark.slow
 def test_a_full_cache_is_refused_when_compiled_too(fresh_compiler):
     module, x = build("grouped 2"), draw_x()
     cache, compiled = cache_for(module), torch.compile(module, backend="eager")
@@ -197,15 +200,18 @@ def test_a_refusal_stays_a_refusal_when_compiled(fresh_compiler):
 
 def has_cpp_compiler():
     try:
+        from torch._inductor.cpp_builder import get_cpp_compiler
+
         return bool(get_cpp_compiler())
     except Exception:
         return False
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has_cpp_compiler(), reason="torch.compile's own backend needs a C++ compiler, none is here")
 @pytest.mark.skipif(" " in torch.__file__, reason="torch.compile's own backend does not quote a folder with a space")
 def test_compiles_to_machine_code(fresh_compiler):
+    if not has_cpp_compiler():
+        pytest.skip("torch.compile's own backend needs a C++ compiler, none is here")
     module, x = build("single head", dtype=torch.float32), draw_x(dtype=torch.float32)
     # Neither headers for kernels to come nor trial programs for the processor: most of the compiler's time goes there.
     quick = {"cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": True}
@@ -353,7 +359,7 @@ def test_on_pretended_cuda_every_mask_is_built_where_x_is(name, kernel, dtype, p
         assert module(x, return_weights=True)[1].device.type == "cuda"
 
 
-@pytest.mark.one_in(14)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 @pytest.mark.parametrize(("name", "kernel"), IN_THE_WILD)
 def test_on_pretended_cuda_with_a_cache(name, kernel, dtype, pretended_cuda):

@@ -90,11 +90,13 @@ def test_empty_lines_answers_and_notifications_are_passed_over():
 # --- the tools ---
 
 
+@pytest.mark.slow
 def test_code_is_examined():
     report = json.loads(call_tool("diagnose", {"code": CODE, "name": "Head", "args": "11, 7", "num_heads": 1}))
     assert report["status"] == 1 and [finding["mistake"] for finding in report["findings"]] == ["missing-scale"]
 
 
+@pytest.mark.slow
 def test_a_file_is_examined(tmp_path):
     (tmp_path / "model.py").write_text(CODE.replace(".mT)", ".mT / self.q.out_features**0.5)"), encoding="utf-8")
     assert json.loads(call_tool("diagnose", {"target": f"{tmp_path}/model.py:Head"}))["status"] == 0
@@ -122,6 +124,7 @@ def test_what_is_refused(sentence):
     assert sentence in str(refused.value)
 
 
+@pytest.mark.slow
 def test_code_that_can_not_be_opened_is_said_in_one_line():
     with pytest.raises(ValueError, match=r"^course doctor: .*code.py has no Tail; it has Head"):
         call_tool("diagnose", {"code": CODE, "name": "Tail"})

@@ -375,6 +375,7 @@ def test_jupyterlab_knows_its_options():
 # --- run ---
 
 
+@pytest.mark.slow
 def test_run_says_what_changed(repository, capsys):
     assert main(["run", "--kernel", "python3"]) == 0
     assert capsys.readouterr().out.split()[:2] == ["00_start_here", "2"]

@@ -468,6 +468,7 @@ def test_a_width_that_the_code_was_built_with_comes_first(doctor, write):
     assert status == 0 and "4 heads of width 6" in shown and "x is torch.randn(2, 16, 24), its width a guess" in said
 
 
+@pytest.mark.slow
 def test_only_the_usual_width_takes_long(doctor, write):
     write("encoder.py", WINDOW)
     status, _, said = doctor("encoder.py:Encoder", "--not-causal")
@@ -518,6 +519,7 @@ def test_other_tokens_are_given_where_the_code_can_not_do_without(doctor, write)
     assert status == 0 and "called as m(x, context=x), a guess: give --call for your own" in said
 
 
+@pytest.mark.slow
 def test_the_input_and_who_may_see_whom(doctor, write):
     window = "torch.ones(5, 5).tril().triu(-1) > 0"
     write(
@@ -582,7 +584,7 @@ class Convolved(nn.Module):
 """
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nn.Conv1d", "nn.Conv2d"])
 def test_convolutions_get_their_width_first(doctor, write, kind):
     write("model.py", HEAD + WIDTH_FIRST)

@@ -101,6 +101,7 @@ def test_images_are_sent_to_the_doctor(file, capsys):
     assert "(2, 3, 8, 8); images are examined by `diagnose`, on the command line by" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_one_wrong_target_of_two_decides_the_status(file, capfd):  # each is scanned in a process of its own
     assert main(["scan", f"{file}:forgetful", f"{file}:half", "--github", "--vocabulary", "50"]) == 1
     out, err = capfd.readouterr()

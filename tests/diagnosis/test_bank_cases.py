@@ -37,7 +37,7 @@ def test_no_probe_of_influence_is_misled_by_a_style(style):
     assert torch.equal(seen > 1e-9, torch.ones(seen.shape, dtype=torch.bool).tril())
 
 
-@pytest.mark.one_in(15)
+@pytest.mark.slow
 @pytest.mark.parametrize("style", (*OWN_HEADS, *SHARED_HEADS), ids=lambda style: style.__name__)
 def test_every_style_is_recorded_and_drawn(style):
     weights = weights_of(modules()["multi-head"])

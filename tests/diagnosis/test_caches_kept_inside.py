@@ -144,6 +144,7 @@ def test_a_cache_that_a_method_makes_before_use_is_run(kind, mistake, status):
     check(kind(mistake), status, "paths-differ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "name"),
     [

@@ -60,6 +60,7 @@ class TiedModel(Model):
         return self.tokens(self.layers[0](self.tokens(ids)), transposed=True)
 
 
+@pytest.mark.slow
 def test_an_embedding_may_be_the_head_too():
     assert diagnose(TiedModel(), IDS, num_heads=HEADS).ok
     assert diagnose(TiedModel(causal=False), IDS, num_heads=HEADS).mistakes == ("no-causal-mask",)

@@ -139,6 +139,7 @@ def test_a_report_of_two_mistakes(ill):
     assert "21" in second.evidence and "11" in second.evidence
 
 
+@pytest.mark.slow
 def test_it_reads_like_sentences(ill):
     words = repr(ill)
     lines = words.splitlines()
@@ -464,6 +465,7 @@ class NeedsAMask(TakesAMask):
         return (scores + mask).softmax(dim=-1) @ self.to_v(x)
 
 
+@pytest.mark.slow
 def test_what_is_told_by_keep_is_given_to_code_that_takes_a_mask():
     back = torch.arange(TOKENS)[:, None] - torch.arange(TOKENS)
     padding = torch.ones(BATCH, TOKENS, dtype=torch.bool)

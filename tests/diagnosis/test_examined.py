@@ -159,6 +159,7 @@ KINDS = [LearnedQueries, Resampler, ReadByLatents, Convolved, ConvolvedAndFewer,
 EIGHT = torch.randn(2, 8, D, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_over_other_rows_than_tokens_is_examined(kind):
     report = diagnose(kind(), EIGHT, num_heads=HEADS, causal=False, lengths=[8])

@@ -77,6 +77,7 @@ class ReadsBeforeItself(Slots):
         return kept[0][:, :, :start], kept[1][:, :, :start]
 
 
+@pytest.mark.slow
 def test_an_empty_cache_is_examined():
     def one_by_one(module, x):
         kept = [x.new_zeros(len(x), HEADS, SLOTS, HEAD_DIM) for _ in range(2)]

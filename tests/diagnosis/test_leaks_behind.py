@@ -39,7 +39,7 @@ class Layers(nn.Module):
         return x
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_later_token_that_comes_in_behind_attention_is_found_at_its_line(count):
     x = torch.randn(2, TOKENS, 12, generator=torch.Generator().manual_seed(0))

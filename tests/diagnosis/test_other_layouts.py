@@ -57,6 +57,7 @@ class Patches(TokensFirst):
         return self.head(tokens[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", WRONG)
 def test_attentions_over_patches_are_examined_with_the_tokens_on_the_first_axis(mistake):
     report = diagnose(Patches(mistake), IMAGE, num_heads=HEADS, causal=False)

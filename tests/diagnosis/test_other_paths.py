@@ -26,7 +26,7 @@ class Switched(Parts):
         return self.attend(self.scores(q, k) * (2.0 if self.wrong else 1.0), v)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_switch_is_set_on_the_attention_that_is_examined_inside_a_whole(wrong):
     torch.manual_seed(0)

@@ -1,5 +1,6 @@
 """Attention in parts beside each other, over pairs of tokens, over groups, and over some tokens only."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -30,6 +31,7 @@ class OverPairs(nn.Module):
         return self.out(torch.cat([after.flatten(3), before.flatten(3)], dim=-1))
 
 
+@pytest.mark.slow
 def test_pairs_that_see_the_pairs_of_a_row_and_of_a_column_are_right():
     report = diagnose(OverPairs(), some_x(2, 4, 4), num_heads=HEADS, causal=False)
     assert report.ok, report

@@ -1,5 +1,6 @@
 """Decoding in pieces is compared with one pass that gets what `call` gives, or is not compared."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -56,5 +57,6 @@ def examined(module, call):
     return diagnose(module.eval(), torch.randn(2, 5, 12), num_heads=3, call=call)
 
 
+@pytest.mark.slow
 def test_what_differs_from_that_pass_is_found():
     assert examined(ForgetsNewAngles(), with_module).exit_status == 1

@@ -87,6 +87,7 @@ def planted(mistake):
 PLACES = [(one, place) for at, one in enumerate(PLANTED) for place in range(3) if place != at % 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mistake", "position"), PLACES, ids=[f"{one[0]}-{one[1]}" for one in PLACES])
 def test_a_mistake_is_found_wherever_it_is(mistake, position):
     wrong, x, options, lines = planted(mistake)
@@ -250,6 +251,7 @@ class DecoderLayer(nn.Module):
         return x + self.of_context(self.norm(x), context, torch.zeros_like(hidden[:1, :1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "where", "mistake"),
     [

@@ -446,6 +446,7 @@ def test_two_processes_agree_with_one(two_processes):
         }
 
 
+@pytest.mark.slow
 def test_two_processes_with_other_modules_and_a_forgotten_sum(two_processes):
     _, found = two_processes
     assert found == [
@@ -470,6 +471,7 @@ def test_two_processes_refuse_with_one_sentence():
     )
 
 
+@pytest.mark.slow
 def test_stopping_leaves_no_process(tmp_path):
     code = "import os, sys, time; open(f'{sys.argv[1]}/{os.getpid()}', 'w').close(); time.sleep(600)"
     (tmp_path / "sleeper.py").write_text(code, encoding="utf-8")

@@ -298,7 +298,7 @@ def judged(name, code, seed):
     return ALL[name].judge(LocalAnswer(code), InputGenerator(seed))
 
 
-@pytest.mark.one_in(20)
+@pytest.mark.one_in(60)
 @pytest.mark.parametrize(("name", "edits", "said", "unsaid"), WRONG, ids=ids(WRONG))
 def test_a_wrong_class_is_refused_with_its_sizes_and_a_true_sentence(name, edits, said, unsaid):
     code = a_class(name, *edits)

@@ -87,7 +87,7 @@ def test_each_known_wrong_answer_has_its_name_on_every_draw(name):
         assert f"Your result equals {wrong.equals}." in said, f"{wrong.code.code} is never told: {said}"
 
 
-@pytest.mark.one_in(108)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in (*SLOW, *TAKE_CODE)])
 def test_a_table_of_the_public_results_does_not_pass(name):
     public = all_calls(name, 0)

@@ -79,7 +79,7 @@ def test_what_is_said_of_a_wrong_name_is_no_claim_that_the_module_confirms(numbe
         assert not quoted or quoted[0] in lines, message
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["missing-scale", "mask-with-zero", "split-without-transpose", "kv-heads-tiled"])
 def test_the_line_for_a_wrong_name_is_quoted(name):
     numbers = (number for number in range(200) if draw_faulty_module(number).mistake != name)

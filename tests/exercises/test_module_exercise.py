@@ -445,7 +445,7 @@ def test_the_pieces_of_a_text_are_told():
     assert "nothing in the module" in verdict.hint
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "mistake", "words"),
     [

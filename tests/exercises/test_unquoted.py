@@ -36,6 +36,7 @@ def without_numbers(text):
     return re.sub(r"\d+", "0", text)  # the cell's
 
 
+@pytest.mark.slow
 def test_a_word_without_quotes_is_taken_for_the_word_and_nothing_else_is_changed(run):
     before, kind = run("guess = no\nlen(guess)")
     assert kind == "NameError"

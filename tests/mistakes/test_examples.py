@@ -25,7 +25,7 @@ def test_the_doctor_names_the_mistake_alone_and_points_at_a_wrong_line(name, exa
     assert finding.where.line in example.wrong_lines, finding
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(60)
 @every_mistake
 def test_the_doctor_finds_nothing_in_the_corrected_code(name, example):
     report = diagnosed(example.right, example.call)

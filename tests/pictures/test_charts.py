@@ -117,6 +117,7 @@ def test_few_decades_get_more_ticks_and_many_points_fewer():
     assert "20" not in texts and {"0.001", "10", "10,000"} <= set(texts)
 
 
+@pytest.mark.slow
 def test_labels_of_a_logarithmic_axis_never_touch(axes):
     for points in ([3, 4, 5, 6, 550, 650, 750], [1, 1000, 1_000_000, 1_010_000], [0.001, 1e-2, 1e12]):
         line_plot({"a": dict.fromkeys(points, 1)}, **DECODE)

@@ -34,7 +34,7 @@ def only_usual_font(monkeypatch):
     fonts.fonts_for.cache_clear()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", PICTURES.values(), ids=list(PICTURES))
 def test_letters_without_a_font_are_one_sentence_and_no_crash(draw, only_usual_font):
     with warnings.catch_warnings(record=True) as said:

@@ -62,7 +62,7 @@ def test_titles_of_heads(tokens, figures):
         check_figure(figure)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize("size", [1, 3, 6, 8, 20])
 def test_comparisons(tokens, size, figures):
     compare(*weights(2, size, size), tokens(size), names=("your head 0", "attention"), title=TITLES[size % len(TITLES)])

@@ -15,7 +15,7 @@ DRAWN = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(("draw", "loaded"), DRAWN.items(), ids=["import", "layout", "bars", "heatmap"])
 def test_a_drawing_library_is_loaded_by_the_first_picture_that_needs_it(draw, loaded):
     code = f"""

@@ -130,6 +130,7 @@ def test_two_recordings_give_the_same_bytes():
     assert one.svg == two.svg and one._repr_html_() == two._repr_html_()
 
 
+@pytest.mark.slow
 def test_what_goes_the_same_way_is_drawn_once():
     picture = layout_steps(record(FORMS["weight split"], X), words=WORDS)
     assert "queries and values" in texts_of(picture.svg)
@@ -216,6 +217,7 @@ def test_padding_and_single_axes_are_drawn_too():
     check_picture(layout_steps(record(lambda x: x.expand(3, 2).t(), torch.arange(2))))
 
 
+@pytest.mark.slow
 def test_of_many_ways_the_first_are_drawn_and_the_others_named():
     def code(x):
         return [name(x[:, : 6 - i].transpose(1, 2) * 2, "end") for i in range(5)], one(x), two(x), three(x)
@@ -267,7 +269,7 @@ def test_nothing_to_draw_is_refused():
         layout_steps(record(torch.relu, X))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["weight split", "wrapper"])
 def test_upright_it_says_the_same_and_fits_a_phone(form):
     picture = layout_steps(record(FORMS[form], X), words=WORDS)

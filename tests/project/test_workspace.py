@@ -200,6 +200,7 @@ def test_the_command_can_be_pasted_from_a_folder_with_a_space(tmp_path, monkeypa
     assert shlex.split(command) == [str(tmp_path / "a place" / "bin" / "course"), "lab"]
 
 
+@pytest.mark.slow
 def test_start_says_that_a_notebook_is_as_the_course_has_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["start"]) == 0

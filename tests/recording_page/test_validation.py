@@ -81,6 +81,7 @@ def test_a_run_that_fails_is_shown_up_to_the_error():
     assert "</code>, raised RuntimeError: " in page
 
 
+@pytest.mark.slow
 def test_large_tensors_are_shown_in_part():
     layer = nn.Linear(300, 300)
     page = page_of(record(lambda x: (layer(x) @ layer(x).mT).softmax(-1), torch.randn(2, 60, 300)))

@@ -84,6 +84,7 @@ def scanned(mistake="", kind=Translator, **options):
         return scan(kind(mistake), IDS, context=SOURCE, make_cache=lambda x: {}, **options)
 
 
+@pytest.mark.slow
 def test_a_right_encoder_decoder_agrees_and_its_three_attentions_are_examined():
     report = scanned()
     assert report.ok, report

@@ -32,7 +32,7 @@ class Decoder(nn.Module):
         return logits.float() if self.habit == "logits in float32" and x.dtype != torch.float64 else logits
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("habit", ["embeddings scaled in place", "indexer", "logits in float32"])
 def test_a_habit_is_no_mistake(habit):
     with torch.random.fork_rng():

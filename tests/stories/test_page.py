@@ -124,6 +124,7 @@ def file(tmp_path):
     return tmp_path / "story.html"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", ["multi-query", "best"])
 def test_it_is_one_file_that_asks_nothing_of_the_network(file, form):
     assert save_page(new_storyteller(form), str(file), beginning="Long ago") == file
@@ -188,6 +189,7 @@ def test_a_class_with_a_mistake_is_refused_with_its_name(file, mistake):
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_what_no_form_computes_is_refused_though_it_is_no_mistake(file):
     with pytest.raises(ValueError, match="MySlopes computes what none of the course's forms does, though the doctor"):
         save_page(small(MySlopes), file)

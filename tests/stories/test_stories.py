@@ -38,7 +38,7 @@ def test_every_story_keeps_its_own_facts():
         assert kept.keys() - {"sentence"} == {fact.kind for fact in story.facts}
 
 
-@pytest.mark.one_in(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fact_that_is_said_wrongly_once_is_lost_and_no_other(kind):
     rng, count = random.Random(3), 0

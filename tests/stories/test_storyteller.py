@@ -235,6 +235,7 @@ def test_writing_is_seeded_and_ends_with_the_story():
     assert model.write(BEGINNING) == BEGINNING
 
 
+@pytest.mark.slow
 def test_a_model_learns_and_learns_the_same_twice():
     texts = [story.text for story in stories(50, seed=1)]
     curves = [small().train_on(texts, steps=150, batch=5, seed=seed) for seed in (0, 0, 1)]

@@ -197,6 +197,7 @@ print([(step.where, step.code, step.name) for step in recording])
 SEEN = "[('cell:5', '.view(6, 2, 2)', 'queries'), ('cell:6', '.transpose(0, 1)', None)]"
 
 
+@pytest.mark.slow
 def test_a_cell_of_ipython_has_lines_and_text():
     code = f"from IPython.core.interactiveshell import InteractiveShell as S; S.instance().run_cell({CELL!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

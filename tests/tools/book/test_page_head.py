@@ -63,6 +63,7 @@ def test_a_description_is_the_first_paragraph_that_is_a_sentence():
     assert description_of(publish_doctree("Title\n=====\n")) == description_of(None) == ""
 
 
+@pytest.mark.slow
 def test_a_description_does_not_end_with_the_colon_of_what_follows():
     page = "Title\n=====\n\nThis is what the page is about. Type this line:\n\nMore."
     assert description_of(publish_doctree(page)) == "This is what the page is about."

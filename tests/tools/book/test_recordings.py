@@ -55,7 +55,7 @@ def test_no_two_cards_look_alike(runs, tmp_path):
     assert {name: heads for name, (_, heads) in drawn.items() if heads != 2} == {"one_head": 1, "grouped_query": 4}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
 def test_every_axis_of_every_step_has_its_name(runs, entry):
     for stage in story_of(runs[entry.name]).stages:

@@ -41,6 +41,7 @@ def printed(client):
     return json.loads(text)
 
 
+@pytest.mark.slow
 def test_it_is_like_a_started_one_and_its_end_is_seen(kernels):
     (_, of_started), (manager, of_forked) = kernels
     assert printed(of_forked) == printed(of_started)

@@ -99,6 +99,7 @@ def test_two_equal_cells_have_ids_of_their_own(lesson):
     assert first != other
 
 
+@pytest.mark.slow
 def test_metadata_that_an_editor_left_is_tidied_away(stored_lesson):
     lesson = stored_lesson
     clean = lesson.ipynb.read_bytes()
