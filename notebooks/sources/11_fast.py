@@ -162,7 +162,7 @@ print(f"balance: {flops / speed:.0f} operations per byte")
 # Architectures](https://doi.org/10.1145/1498765.1498785), 2009).
 #
 # **Write it yourself:** the intensity of attention for one text at its best, when no table moves. Queries, keys and
-# values are read once and the context is written once; there is no mask.
+# values are read once and the context is written once. Count the operations of the two products, without a mask.
 
 # %%
 def arithmetic_intensity(
@@ -239,7 +239,7 @@ print(f"measured: {step:.2f} ms")
 
 # %% [markdown]
 # Neither the bytes, at either speed, nor the arithmetic explains the time of a step. So let it write 64 texts at once.
-# The weights are read once for all of them, but each text needs its own arithmetic, and you know how long that takes.
+# The weights are read once for all of them, but each text needs its own arithmetic; its time is printed above.
 #
 # **Predict.** How many times as long as before does a step take?
 
@@ -582,7 +582,7 @@ for name in ("context", "total"):
 
 # %% [markdown]
 # Both begin well, since in the first tile nothing has to be corrected. And with tiles of 48 nobody who reads the story
-# of "total" finds its mistake: a right text proves nothing.
+# of "total" will find its mistake: a right text proves nothing.
 #
 # So measure. How sure are the models of names and things in stories that they weren't trained on? And do the outputs
 # stay finite when the inputs are a thousand times as large?
