@@ -21,9 +21,9 @@ def solution_with(name: str, edit: str) -> Any:
         ValueError: There is no exercise of that name, the edit has no arrow, or the source doesn't have its old text.
 
     Example:
-        >>> late = solution_with("tiles_skipped", "side - 1 => side + 1")  # those that are computed
-        >>> late(512, 64)
-        36
+        >>> wrong = solution_with("arithmetic_intensity", "2 * 2 => 2")  # half the operations
+        >>> round(wrong(4096, 4096, 32, 32, 64, 2))
+        1024
     """
     solution = getattr(exercise_named(name), "solution", None)
     if solution is None:

@@ -36,18 +36,12 @@ import torch.nn.functional as F
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from course_lib.attention import MultiHeadAttention, attend, attend_fused, causal_keep
+from course_lib.attention import MultiHeadAttention, causal_keep
 from course_lib.device import course_device
-from course_lib.exercises import (
-    filled,
-    from_earlier,
-    predict,
-    sneak,
-    solution_with,
-)
+from course_lib.exercises import filled, from_earlier, predict, sneak, solution_with
 from course_lib.pictures import draw_memories, draw_tiles, roofline
 from course_lib.recorder import record
-from course_lib.stories import facts_kept, load_storyteller, with_attention, words
+from course_lib.stories import facts_kept, load_storyteller, with_attention
 from course_lib.timing import Case, compare_times
 
 device = course_device()
@@ -154,18 +148,12 @@ print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 #
 # What does moving a byte cost? The arithmetic that could have been done in the meantime. Operations per second divided
 # by bytes per second are the **machine balance**: what a machine could compute while one byte arrives. (A
-# multiplication and an addition are two operations.) NVIDIA's numbers, for products of two-byte numbers on the SXM
-# modules ([A100](https://www.nvidia.com/en-us/data-center/a100/),
-# [H100](https://www.nvidia.com/en-us/data-center/h100/), [H200](https://www.nvidia.com/en-us/data-center/h200/)):
+# multiplication and an addition are two operations.) NVIDIA's numbers for an
+# [H100](https://www.nvidia.com/en-us/data-center/h100/) SXM and products of two-byte numbers:
 
 # %%
-machines = {  # operations per second, bytes per second
-    "A100": (312e12, 2039e9),  # the one with 80 GB
-    "H100": (989e12, 3350e9),
-    "H200": (989e12, 4800e9),
-}
-balance = {name: flops / speed for name, (flops, speed) in machines.items()}
-print({name: round(most) for name, most in balance.items()}, "operations per byte")
+flops, speed = 989e12, 3350e9  # operations per second, bytes per second
+print(f"balance: {flops / speed:.0f} operations per byte")
 
 # %% [markdown]
 # The **arithmetic intensity** of a computation is the same quotient: its operations divided by the bytes it moves.
@@ -174,7 +162,7 @@ print({name: round(most) for name, most in balance.items()}, "operations per byt
 # Architectures](https://doi.org/10.1145/1498765.1498785), 2009).
 #
 # **Write it yourself:** the intensity of attention for one text at its best, when no table moves. Queries, keys and
-# values are read once and the context is written once; there is no mask.
+# values are read once and the context is written once. Count the operations of the two products, without a mask.
 
 # %%
 def arithmetic_intensity(
@@ -223,34 +211,12 @@ work = {  # query_len, key_len, num_heads, num_kv_heads
 intensities = {name: arithmetic_intensity(*one, 64, 2) for name, one in work.items()}
 note = "Computed from the data sheet, not measured. A real program is below the line."
 title = "Attention on an H100, at best"
-roofline(intensities, gflops=989e3, gb_per_s=3350, title=title, note=note)
+roofline(intensities, gflops=flops / 1e9, gb_per_s=speed / 1e9, title=title, note=note)
 
 # %% [markdown]
 # In multi-head decode each key is read and used by one query: 1 operation per byte, where an H100 could do 295. Sharing
-# climbs the slope, but none of these three gets to the top. Is decoding memory-bound for good, then? In the latent
-# attention of DeepSeek-V3 ([lesson 09](09_smaller_caches.ipynb)) 128 query heads read the same 576 numbers per token:
-# all of them are the key, and 512 of them are the value, too.
-#
-# **Predict.** One new token, a cache of 4,096, two-byte numbers: on how many of the three GPUs is *this* decode
-# compute-bound?
-
-# %%
-def latent_intensity(heads=128, keys=4096, key_width=576, value_width=512):
-    operations = 2 * heads * keys * (key_width + value_width)
-    numbers = keys * key_width + heads * (key_width + value_width)
-    return operations / (2 * numbers)
-
-
-guess = ...  # 0, 1, 2 or 3
-predict(guess, lambda: sum(latent_intensity() > most for most in balance.values()))
-
-# %%
-print(f"latent: {latent_intensity():.0f} operations per byte;", end=" ")
-above = [name for name, most in balance.items() if latent_intensity() > most]
-print("above the balance of", *above)
-
-# %% [markdown]
-# So decoding is not memory-bound by nature. It stops being so when enough queries use each number that is read.
+# climbs the slope, because more queries use each number that is read. None of the three reaches the top, but that is no
+# law of nature: *Your turn* begins with the question when one does.
 #
 # ## And a third limit
 #
@@ -263,42 +229,44 @@ square = torch.randn(512, 512, device=device)
 product = compare_times([Case("product", lambda: square @ square)], rounds=5)[0]
 gflops = 2 * 512**3 / product.median_ms / 1e6
 step = writing(fused, 1)
-for speed in (near, far):
-    print(f"{to_read / 1e6:.2f} MB at {speed:.0f} GB/s: {to_read / speed / 1e6:.3f} ms")
+for rate in (near, far):
+    print(f"{to_read / 1e6:.2f} MB at {rate:.0f} GB/s: {to_read / rate / 1e6:.3f} ms")
 million = 2 * weights / 1e6
-print(f"{million:.2f} million operations: {million / gflops:.3f} ms")
+for number in (1, 64):
+    print(f"{number} x {million:.2f} million operations:", end=" ")
+    print(f"{number * million / gflops:.3f} ms")
 print(f"measured: {step:.2f} ms")
 
 # %% [markdown]
-# Neither the bytes, at either speed, nor the arithmetic explains the time of a step. So let it write 64 texts at once,
-# 64 times the arithmetic in each step. Were arithmetic the limit, tokens per second would stay the same; were reading
-# the weights the limit, there would be 64 times as many.
+# Neither the bytes, at either speed, nor the arithmetic explains the time of a step. So let it write 64 texts at once.
+# The weights are read once for all of them, but each text needs its own arithmetic; its time is printed above.
 #
-# **Predict.** How many times as many tokens per second, over all texts, does your machine write?
+# **Predict.** How many times as long as before does a step take?
 
 # %% tags=["timing", "nbval-ignore-output"]
 step_64 = writing(fused, 64)
 guess = ...  # a number
-predict(guess, lambda: 64 * step / step_64, within=16)
+predict(guess, lambda: step_64 / step, within=2)
 
 # %% tags=["timing", "nbval-ignore-output"]
 passes = [record(fused, texts[:number, :1]).steps for number in (1, 64)]
 calls = {sum(len(one.aten_ops) for one in each) for each in passes}  # the same for both
-print(f"one text: {step:.2f} ms per step, 64 texts: {step_64:.2f} ms;", end=" ")
-print("operations:", *calls)
+print(f"one text: {step:.2f} ms per step, 64 texts: {step_64:.2f} ms")
+print("operations called, by either:", *calls)
+print(f"tokens per second: {64 * step / step_64:.0f} times as many")
 
 # %% [markdown]
-# 64 times the arithmetic, the same number of operations, and the step takes only a few times as long. So with a single
-# text most of the time goes into *calling* operations, however little each of them does. This **overhead** is the third
+# 64 times the arithmetic, as many operations called, and the step takes only a few times as long. So with a single text
+# most of the time goes into *calling* operations, however little each of them does. This **overhead** is the third
 # limit, and small models live there. Before you make anything faster, find out which of the three it is.
 #
 # Now do exercises 1 to 3 of the [sheet](exercises/11_exercises.ipynb).
 #
 # ## Softmax in pieces
 #
-# Reading long texts is another matter, because of the tables. To get rid of them, scores must be used a few
-# at a time. Softmax seems to forbid it, as it needs the largest score and the sum of the whole row. But both can be
-# kept *so far* (Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867),
+# Reading is another matter: there the tables cost time. To get rid of them, scores must be used a few at a time.
+# Softmax seems to forbid it, as it needs the largest score and the sum of the whole row. But both can be kept *so far*
+# (Milakov and Gimelshein, [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867),
 # 2018). Six scores, in blocks of two:
 
 # %%
@@ -370,26 +338,17 @@ online_step = filled("online_step", online_step)
 draw_tiles(causal_keep(512), 64, title="512 tokens in tiles of 64 by 64")
 
 # %% [markdown]
-# **Write it yourself:** how many tiles are skipped?
+# **Predict.** You'll test your class on 29 tokens in tiles of 5 by 5, with smaller ones at the end. How many tiles of
+# scores must it compute?
 
 # %%
-def tiles_skipped(num_tokens, size):  # two ints -> int
-    raise NotImplementedError  # tiles a side, then those above the diagonal: two lines
-
-
-tiles_skipped = filled("tiles_skipped", tiles_skipped)
+mask = causal_keep(29)
+tiles = [tile for rows in mask.split(5) for tile in rows.split(5, dim=1)]
+needed = sum(tile.any().item() for tile in tiles)
+guess = ...  # a number
+predict(guess, needed)
 
 # %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def tiles_skipped(num_tokens, size):  # two ints -> int
-#     side = -(-num_tokens // size)  # tiles a side; the last may be smaller
-#     return side * (side - 1) // 2  # those above the diagonal
-# ```
-#
-# </details>
-#
 # **Write it yourself, from an empty class:** the attention of lesson 05, in tiles of `size` by `size`. Queries outside,
 # keys inside. Each block of queries begins with minus infinity and zeros, goes through the blocks of keys up to the
 # diagonal, and divides at the end. The inside of the loop is your `online_step` with batch and head in front, so new
@@ -451,8 +410,7 @@ MyTiledAttention = filled("MyTiledAttention", MyTiledAttention)
 #
 # </details>
 #
-# The proof: the library's output on 29 tokens in tiles of 5, and as many tiles of scores as your `tiles_skipped` leaves
-# of 36.
+# The proof: the library's output on these 29 tokens, from no more tiles than are needed.
 
 # %%
 torch.manual_seed(6)
@@ -466,14 +424,13 @@ def proof(module_class):
     run = record(module, samples)
     torch.testing.assert_close(run.output, reference(samples))
     products = [step.shape for step in run.steps if step.op in ("matmul", "einsum")]
-    scores = [shape for shape in products if not {7, 21} & {*shape[-2:]}]  # (..., q, k)
-    tiles = sum(math.prod(shape[:-2]) for shape in scores) // (2 * 3)  # batch, heads
-    needed = 36 - tiles_skipped(29, 5)
-    assert tiles == needed, f"{tiles} tiles, needed: {needed}. Is `size` used?"
-    return tiles
+    scores = [shape for shape in products if not {7, 21} & {*shape[-2:]}]  # no width
+    computed = sum(math.prod(shape[:-2]) for shape in scores) // (2 * 3)  # batch, heads
+    assert computed == needed, f"{computed} tiles, needed: {needed}. Is `size` used?"
+    return computed
 
 
-print(f"equal; of 36 tiles {proof(MyTiledAttention)} computed")
+print(f"equal; of {len(tiles)} tiles {proof(MyTiledAttention)} computed")
 
 # %% [markdown]
 # **Now cheat.** Write a class with a mistake that this proof doesn't see.
@@ -540,222 +497,11 @@ print(", ".join(f"{row.name} {row.median_ms:.0f} ms" for row in compare_times(wa
 # The lse is `largest + total.log()`, the logarithm of the sum of all exponentials. From it the backward pass computes
 # each tile of attention weights again, instead of reading a table.
 #
-# ## Three classes, one mistake each?
-#
-# Somebody changed one line, in three ways: each tile subtracts *its own* largest score, not the largest so far; or the
-# *context* isn't multiplied by the factor; or the *total* isn't.
-#
-# **Predict.** One of the three tells the right story all the same, word for word. Is it `"largest"`, `"context"` or
-# `"total"`?
-
-# %%
-edits = {
-    "largest": "torch.maximum(largest, scores.amax(dim=-1)) => scores.amax(dim=-1)",
-    "context": "context * shrink[..., None] => context",
-    "total": "total * shrink => total",
-}
-
-
-def edited(name, size):
-    changed = partial(solution_with("MyTiledAttention", edits[name]), size=size)
-    return with_attention(explicit, changed)
-
-
-models = {"right": tiled} | {name: edited(name, 16) for name in edits}
-told = {name: models[name].write(beginning) for name in edits}
-guess = ...  # one of the three, in quotes
-predict(guess, lambda: next(name for name in edits if told[name] == story))
-
-# %% [markdown]
-# These tiles are 16 by 16. In the first of them nothing has to be corrected, so 16 words of "context" can't go wrong.
-# (A full stop and a quotation mark count as words.)
-#
-# **Predict.** Does its text leave the right story with the next word or two, `"at once"`, or `"later"`?
-
-# %%
-def words_right(text):  # before the first that differs from the right story's
-    pairs = enumerate(zip(words(story), words(text), strict=False))
-    return next((at for at, (mine, its) in pairs if mine != its), len(words(story)))
-
-
-guess = ...  # "at once" or "later", in quotes
-predict(guess, lambda: "later" if words_right(told["context"]) > 17 else "at once")
-
-# %%
-for name in ("context", "total"):
-    print(f"{name}:\n{fill(shorten(told[name], 300), 80)}\n")
-    texts_of = {size: edited(name, size).write(beginning) for size in (16, 32, 48)}
-    right = {size: words_right(text) for size, text in texts_of.items()}
-    print(f"right words by size of tile: {right}, of {len(words(story))}\n")
-
-# %% [markdown]
-# At least as many words as a tile has tokens are right. After that a number must be wrong enough to change a word, and
-# with tiles of 48 no number of "total" is: a short text tests nothing here, and the right text proves nothing.
-#
-# Then measure: how sure are the models of names and things in stories that they weren't trained on? And do the outputs
-# stay finite when the inputs are a thousand times as large?
-
-# %%
-inputs = 1000 * explicit.attention_inputs(story)[0]  # (1, 75, 64)
-for name, model in models.items():
-    sure = facts_kept(model, count=50)
-    huge = model.attentions[0](inputs).isfinite().all().item()
-    kept = f"sure of names {sure['name']:.2f}, of things {sure['thing']:.2f}"
-    print(f"{name:8} {kept}, finite at huge scores: {huge}")
-
-# %% [markdown]
-# "largest" loses nothing. Softmax doesn't care which number is subtracted, if all sums refer to the same one and the
-# factor corrects them, up or down. The largest *so far* has one purpose: no exponential and no factor can exceed 1.
-# Without it, texts look right until a factor is infinite. So a test of such a kernel needs more keys than a tile, *and*
-# scores that are far apart.
-#
-# Now do exercises 4 and 5 of the [sheet](exercises/11_exercises.ipynb).
-#
-# ## Which kernel ran
-#
-# PyTorch's scaled_dot_product_attention chooses a kernel by device, dtype and options. If no fused one fits, it
-# computes the whole table, without a word. Five calls:
-
-# %%
-q, k, v = torch.randn(3, 2, 8, 5, 16, device=device).unbind()
-calls = {
-    "causal": ((q, k, v), {"is_causal": True}),
-    "dropout": ((q, k, v), {"is_causal": True, "dropout_p": 0.1}),
-    "a mask": ((q, k, v), {"attn_mask": causal_keep(5, device=device)}),
-    "4 kv heads": ((q, k[:, :4], v[:, :4]), {"is_causal": True, "enable_gqa": True}),
-    "no batch axis": ((q[0], k[0], v[0]), {"is_causal": True}),
-}
-
-# %% [markdown]
-# **Predict.** How many of the five run a fused kernel? The profiler knows: it lists what ran.
-
-# %%
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is talkative
-
-
-def kernel_of(tensors, options):
-    with profile(activities=[ProfilerActivity.CPU]) as ran:
-        F.scaled_dot_product_attention(*tensors, **options)
-    names = [event.key for event in ran.key_averages()]
-    return next(name for name in names if name.startswith("aten::_scaled_dot_product"))
-
-
-kernels = {name: kernel_of(*call) for name, call in calls.items()}
-guess = ...  # a number from 0 to 5
-predict(guess, lambda: sum("math" not in name for name in kernels.values()))
-
-# %% tags=["versions", "nbval-ignore-output"]
-for name, kernel in kernels.items():
-    print(f"{name:14} {kernel}")
-
-# %% [markdown]
-# The one whose name ends in `math` is the explicit form. On this CPU dropout is enough to get it, or a missing axis.
-# To insist on a kernel, there is sdpa_kernel in torch.nn.attention, which raises an error rather than fall back.
-# (`enable_gqa` says that consecutive query heads share a kv head, as in lesson 06.)
-#
-# ## Two bytes per number
-#
-# Kernels add in different orders, so their results differ by rounding. `bfloat16`, the usual type of large models,
-# keeps a third of float32's significant bits. Can you still test a kernel?
-
-# %%
-def errors(seed):  # from what float64 computes of the same inputs
-    draw = torch.Generator().manual_seed(seed)
-    inputs = torch.randn(3, 2, 4, 192, 16, generator=draw).mul(2).bfloat16()
-    right, _ = attend(*inputs.double(), causal=True)
-    results = (
-        attend(*inputs, causal=True)[0],
-        attend_fused(*inputs, causal=True),
-        attend(*inputs.float(), causal=True)[0].bfloat16(),  # rounded once, at the end
-    )
-    return [(one - right).abs().max().item() for one in results]
-
-
-for seed in range(3):
-    print("explicit {:.3f}, fused {:.3f}, rounded once {:.3f}".format(*errors(seed)))
-
-# %% [markdown]
-# The fused form is nearly as near as float32 with one rounding at the end, while the explicit form rounds every table
-# on its way. Compare the two with each other, and you blame the better one. So compare both with a *third*, in higher
-# precision: the tests of the flash-attn library ask that the kernel's largest error be at most twice that of the plain
-# form in the same type.
-#
-# ## Merge partial results
-#
-# In decode each head has one query, a single row of tiles, and most of a GPU would have nothing to do. So divide the
-# *keys* among workers. Each returns its context and its lse, whose exponential says how much of the whole softmax is
-# its own.
-#
-# **Predict.** Two workers hold two keys each. The lse of the first is larger by the logarithm of 3. What fraction of
-# the merged context comes from the first?
-
-# %%
-first, second = torch.tensor([1.5, 0.5]), torch.tensor([-0.5, 2.0])
-larger = first.logsumexp(dim=0) - second.logsumexp(dim=0)
-second += larger - torch.tensor(3.0).log()  # now the two differ by as much
-scores = torch.cat([first, second])
-guess = ...  # a number from 0 to 1
-predict(guess, lambda: scores.softmax(dim=0)[:2].sum(), within=0.01)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# The sums of exponentials are in the ratio 3 to 1, and the fractions are proportional to them.
-#
-# </details>
-#
-# **Write it yourself:** merge two partial results, and return the lse of both, so that they can be merged again.
-# (`torch.logaddexp` takes two logarithms and returns the logarithm of the sum.)
-
-# %%
-def merge_partial(out_a, lse_a, out_b, lse_b):
-    # (query, width), (query), the same for b -> (query, width), (query)
-    raise NotImplementedError  # the lse of both, the two shares, the mix: three lines
-
-
-merge_partial = filled("merge_partial", merge_partial)
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def merge_partial(out_a, lse_a, out_b, lse_b):
-#     # (query, width), (query), the same for b -> (query, width), (query)
-#     lse = torch.logaddexp(lse_a, lse_b)  # (query)
-#     share_a, share_b = (lse_a - lse).exp(), (lse_b - lse).exp()
-#     return share_a[:, None] * out_a + share_b[:, None] * out_b, lse
-# ```
-#
-# </details>
-#
-# Our story as the cache, cut in half. The storyteller is asked for the fox's name, and the query is that of head 2 of
-# block 1, which carries names ([lesson 10](10_what_heads_learn.ipynb)):
-
-# %%
-asked = story[: story.index("It was")] + "It was"
-x, layer = explicit.attention_inputs(asked)[1][0], explicit.attentions[1]
-q, k, v = (one(x)[:, 32:48] for one in (layer.q_proj, layer.k_proj, layer.v_proj))
-scores = (q[-1:] * 16**-0.5) @ k.T  # one query, 64 keys
-tokens = [at for at, word in enumerate(words(asked), 1) if word == "Ella"]
-
-
-def worker(part):  # of the keys
-    return scores[:, part].softmax(dim=-1) @ v[part], scores[:, part].logsumexp(dim=-1)
-
-
-halves = worker(slice(0, 32)), worker(slice(32, 64))
-merged, lse = merge_partial(*halves[0], *halves[1])
-torch.testing.assert_close(merged, scores.softmax(dim=-1) @ v)
-shares = [(half_lse - lse).exp().item() for _, half_lse in halves]
-print("equal; from the first half {:.2f}, from the second {:.2f}".format(*shares))
-pairs = zip(tokens, scores.softmax(dim=-1)[0, tokens].tolist(), strict=True)
-print("Ella:", *(f"token {at} {one:.3f}" for at, one in pairs), sep="  ")
-
-# %% [markdown]
-# The name stands in both halves, but nearly everything comes from the token that *introduces* it. On one GPU this is
-# **flash decoding** (Dao et al., [Flash-Decoding for long-context
-# inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023); over devices that hold parts of one long
-# text it is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
+# The lse has a second use. Decode has a single query per head, one row of tiles, and most of a GPU would have nothing
+# to do. So the *keys* are divided among workers. Their results can be merged, because the exponential of each lse says
+# how much of the whole softmax is its own. On one GPU this is **flash decoding** (Dao et al.,
+# [Flash-Decoding for long-context inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023). The merge
+# is exercise 6 of the sheet, and [lesson 13](13_many_devices.ipynb) needs it.
 #
 # <details><summary>The same loops as a GPU kernel, in Triton. Never run on a GPU</summary>
 #
@@ -802,26 +548,131 @@ print("Ella:", *(f"token {at} {one:.3f}" for at, one in pairs), sep="  ")
 #
 # </details>
 #
+# ## Three mistakes
+#
+# Somebody changed one line, in three ways: each tile subtracts *its own* largest score, not the largest so far; or the
+# *context* isn't multiplied by the factor; or the *total* isn't. The tiles are 16 by 16.
+#
+# **Predict.** One of the three tells the right story all the same, word for word. Is it `"largest"`, `"context"` or
+# `"total"`?
+
+# %%
+edits = {
+    "largest": "torch.maximum(largest, scores.amax(dim=-1)) => scores.amax(dim=-1)",
+    "context": "context * shrink[..., None] => context",
+    "total": "total * shrink => total",
+}
+
+
+def edited(name, size=16):
+    changed = partial(solution_with("MyTiledAttention", edits[name]), size=size)
+    return with_attention(explicit, changed)
+
+
+models = {"right": tiled} | {name: edited(name) for name in edits}
+told = {name: models[name].write(beginning) for name in edits}
+guess = ...  # one of the three, in quotes
+predict(guess, lambda: next(name for name in edits if told[name] == story))
+
+# %%
+for name in ("context", "total"):
+    print(f"{name}:\n{fill(shorten(told[name], 300), 80)}")
+    same = edited(name, size=48).write(beginning) == story
+    print(f"the right story with tiles of 48: {same}\n")
+
+# %% [markdown]
+# Both begin well, since in the first tile nothing has to be corrected. And with tiles of 48 nobody who reads the story
+# of "total" will find its mistake: a right text proves nothing.
+#
+# So measure. How sure are the models of names and things in stories that they weren't trained on? And do the outputs
+# stay finite when the inputs are a thousand times as large?
+
+# %%
+inputs = 1000 * explicit.attention_inputs(story)[0]  # (1, 75, 64)
+for name, model in models.items():
+    sure = facts_kept(model, count=50)
+    huge = model.attentions[0](inputs).isfinite().all().item()
+    kept = f"sure of names {sure['name']:.2f}, of things {sure['thing']:.2f}"
+    print(f"{name:8} {kept}, finite at huge scores: {huge}")
+
+# %% [markdown]
+# "largest" loses nothing. Softmax doesn't care which number is subtracted, if all sums refer to the same one and the
+# factor corrects them, up or down. The largest *so far* has one purpose: no exponential and no factor can exceed 1.
+# Without it, texts look right until a factor is infinite. So a test of such a kernel needs more keys than a tile, *and*
+# scores that are far apart.
+#
+# Now do exercises 4 to 6 of the [sheet](exercises/11_exercises.ipynb).
+#
+# ## Which kernel ran
+#
+# PyTorch's scaled_dot_product_attention chooses a kernel by device, dtype and options. If no fused one fits, it
+# computes the whole table, without a word. The profiler knows, because it lists what ran. Five calls:
+
+# %%
+q, k, v = torch.randn(3, 2, 8, 5, 16, device=device).unbind()
+calls = {
+    "causal": ((q, k, v), {"is_causal": True}),
+    "dropout": ((q, k, v), {"is_causal": True, "dropout_p": 0.1}),
+    "a mask": ((q, k, v), {"attn_mask": causal_keep(5, device=device)}),
+    "4 kv heads": ((q, k[:, :4], v[:, :4]), {"is_causal": True, "enable_gqa": True}),
+    "no batch axis": ((q[0], k[0], v[0]), {"is_causal": True}),
+}
+
+# %% tags=["versions", "nbval-ignore-output"]
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler is talkative
+
+
+def kernel_of(tensors, options):
+    with profile(activities=[ProfilerActivity.CPU]) as ran:
+        F.scaled_dot_product_attention(*tensors, **options)
+    names = [event.key for event in ran.key_averages()]
+    return next(name for name in names if name.startswith("aten::_scaled_dot_product"))
+
+
+for name, call in calls.items():
+    print(f"{name:14} {kernel_of(*call)}")
+
+# %% [markdown]
+# The one whose name ends in `math` is the explicit form. On this CPU dropout is enough to get it, or a missing axis.
+# To insist on a kernel, there is sdpa_kernel in torch.nn.attention, which raises an error rather than fall back.
+# (`enable_gqa` says that consecutive query heads share a kv head, as in lesson 06.)
+#
 # ## Your turn
 #
 # 1. How many query heads must share one kv head until decode with two-byte numbers is compute-bound on an H100? Try
 #    `arithmetic_intensity` with one kv head, `4096` keys and more and more heads of width `64`.
 # 2. A server decodes for 8 users at once, each with a cache of their own. Does the intensity of *attention* rise? And
 #    that of a weight matrix?
-# 3. Add 1 a thousand times, one by one, to `torch.tensor(0.0, dtype=torch.bfloat16)`. What is the sum?
-# 4. Let both storytellers tell ten stories in bfloat16. How many pairs are the same, word for word?
+# 3. In `bfloat16`, the two-byte type of large models, the explicit and the fused form differ visibly. Which one is
+#    nearer to what float64 computes of the same inputs?
+# 4. Let both storytellers tell ten stories in `bfloat16`. How many pairs are the same, word for word?
 #
 # <details><summary>Answers</summary>
 #
 # 1. It takes `319` heads. For a long cache the intensity comes close to the number of heads that share, but stays a
-#    little below it, because queries and context move as well.
+#    little below it, because queries and context move as well. DeepSeek-V3 comes near: in its latent attention ([lesson
+#    09](09_smaller_caches.ipynb)) `128` heads share `576` numbers per token, which are the key and, `512` of them, the
+#    value as well. One new token and `4096` keys make `228` operations per byte, more than an H200's balance of `206`.
 # 2. Attention's doesn't: eight times the operations, eight times the caches. A weight matrix is read once for all
 #    users, so its intensity grows with their number. That is why servers put many users into one batch, and why caches
 #    must be small all the same.
-# 3. It stops at `256`. The next number that `bfloat16` has is `258`, so `256 + 1` is rounded to `256` again: a reason
-#    to add up in float32.
-# 4. In float32 all ten are. In bfloat16 about a third of them differed when we tried it, without a mistake in either: a
-#    different pig walks by. So the same text is no test of a kernel, and another text no proof of a mistake.
+# 3. The fused one: its largest error was about `0.016`, like that of float32 rounded once, and the explicit form's
+#    about `0.1`, because it rounds every table on its way. Compare the two with each other, and you blame the better
+#    one. So compare both with a *third*, in higher precision: the tests of the flash-attn library ask that the kernel's
+#    largest error be at most twice that of the plain form in the same type.
+#
+#    ```python
+#    from course_lib.attention import attend, attend_fused
+#
+#    q, k, v = torch.randn(3, 2, 4, 192, 16).mul(2).bfloat16()
+#    right, _ = attend(q.double(), k.double(), v.double(), causal=True)
+#    rounded = attend(q.float(), k.float(), v.float(), causal=True)[0].bfloat16()
+#    for each in (attend(q, k, v, causal=True)[0], attend_fused(q, k, v, causal=True), rounded):
+#        print((each - right).abs().max().item())
+#    ```
+#
+# 4. In float32 all ten are. In `bfloat16` about a third of them differed when we tried it, without a mistake in either:
+#    a different pig walks by. So the same text is no test of a kernel, and another text no proof of a mistake.
 #
 #    ```python
 #    def tell(kernel):
@@ -840,6 +691,6 @@ print("Ella:", *(f"token {at} {one:.3f}" for at, one in pairs), sep="  ")
 # You have attention that never makes its table, and a storyteller that can't tell the difference. You can say which of
 # three limits holds a computation back, which kernel ran, and what a fair test of one looks like.
 #
-# **Practise:** [five exercises](exercises/11_exercises.ipynb), about 35 minutes.
+# **Practise:** [six exercises](exercises/11_exercises.ipynb), about 40 minutes.
 #
 # **Next:** [12 Find what no error reports](12_debugging_attention.ipynb).

@@ -626,7 +626,7 @@ predict(guess, lambda: "larger" if larger else "smaller")
 #
 # For one very long text there is another cut, **context parallelism**: each device holds the keys and values of *some
 # tokens*, for all heads. In decoding, each device lets the queries attend to its own keys and gets an output and the
-# logarithm of its sum of exponentials. The merge of [lesson 11](11_fast.ipynb) makes one result of two:
+# logarithm of its sum of exponentials. Exercise 6 of [lesson 11](exercises/11_exercises.ipynb) merges two such results:
 
 # %%
 merge_partial = from_earlier("merge_partial")

@@ -148,6 +148,32 @@ def filled_with_1000(queries, keys, values, block, causal):
     return scores.masked_fill(later, -1000.0).softmax(-1) @ values, computed
 
 
+def merge_by_maximum(out_a, lse_a, out_b, lse_b):
+    largest = torch.maximum(lse_a, lse_b)
+    sum_a, sum_b = (lse_a - largest).exp(), (lse_b - largest).exp()
+    out = (sum_a[:, None] * out_a + sum_b[:, None] * out_b) / (sum_a + sum_b)[:, None]
+    return out, largest + (sum_a + sum_b).log()
+
+
+def merge_by_softmax(out_a, lse_a, out_b, lse_b):
+    both = torch.stack([lse_a, lse_b])
+    shares = both.softmax(0)[..., None]
+    return (shares * torch.stack([out_a, out_b])).sum(0), both.logsumexp(0)
+
+
+def merge_by_sigmoid(out_a, lse_a, out_b, lse_b):
+    return out_b + torch.sigmoid(lse_a - lse_b)[:, None] * (out_a - out_b), torch.logaddexp(lse_a, lse_b)
+
+
+def merge_by_loop(out_a, lse_a, out_b, lse_b):
+    rows, lses = [], []
+    for a, la, b, lb in zip(out_a, lse_a, out_b, lse_b, strict=True):
+        lse = torch.stack([la, lb]).logsumexp(0)
+        rows.append((la - lse).exp() * a + (lb - lse).exp() * b)
+        lses.append(lse)
+    return torch.stack(rows), torch.stack(lses)
+
+
 RIGHT = {
     "bound_by": [
         bound_by_times,
@@ -167,6 +193,7 @@ RIGHT = {
     ],
     "causal_blocks": [blocks_by_mask, blocks_by_loop, blocks_by_pooling, blocks_by_list],
     "blocked_attention": [blocked_with_step, blocked_by_merging, blocked_from_the_diagonal, whole],
+    "merge_partial": [merge_by_maximum, merge_by_softmax, merge_by_sigmoid, merge_by_loop],
 }
 
 WRONG = {
@@ -190,5 +217,8 @@ WRONG = {
         (blocked_too_short, "has the shape"),
         (lambda *a: (whole(*a)[0], "all"), "Of the parts, `computed` is off"),
         (filled_with_1000, "it should be"),
+    ],
+    "merge_partial": [
+        (lambda a, la, b, lb: (la.exp() * a + lb.exp() * b, la + lb), "stopped", "RuntimeError"),
     ],
 }

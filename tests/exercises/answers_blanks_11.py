@@ -1,7 +1,5 @@
 """Answers to the blanks of lesson 11, right and wrong, as learners write them."""
 
-import math
-
 import torch
 from torch import nn
 
@@ -72,45 +70,6 @@ def step_without_keepdim(m, t, c, s, v):
     new = torch.maximum(m, s.amax(1))
     weights = (s - new).exp()
     return new, t + weights.sum(1), c + weights @ v
-
-
-def skipped_by_loop(num_tokens, size):
-    skipped = 0
-    for first_query in range(0, num_tokens, size):
-        for first_key in range(0, num_tokens, size):
-            skipped += first_key > min(first_query + size, num_tokens) - 1
-    return skipped
-
-
-def skipped_by_mask(num_tokens, size):
-    keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
-    return sum(not tile.any() for rows in keep.split(size) for tile in rows.split(size, dim=1))
-
-
-def merge_by_maximum(out_a, lse_a, out_b, lse_b):
-    largest = torch.maximum(lse_a, lse_b)
-    sum_a, sum_b = (lse_a - largest).exp(), (lse_b - largest).exp()
-    out = (sum_a[:, None] * out_a + sum_b[:, None] * out_b) / (sum_a + sum_b)[:, None]
-    return out, largest + (sum_a + sum_b).log()
-
-
-def merge_by_softmax(out_a, lse_a, out_b, lse_b):
-    both = torch.stack([lse_a, lse_b])
-    shares = both.softmax(0)[..., None]
-    return (shares * torch.stack([out_a, out_b])).sum(0), both.logsumexp(0)
-
-
-def merge_by_sigmoid(out_a, lse_a, out_b, lse_b):
-    return out_b + torch.sigmoid(lse_a - lse_b)[:, None] * (out_a - out_b), torch.logaddexp(lse_a, lse_b)
-
-
-def merge_by_loop(out_a, lse_a, out_b, lse_b):
-    rows, lses = [], []
-    for a, la, b, lb in zip(out_a, lse_a, out_b, lse_b, strict=True):
-        lse = torch.stack([la, lb]).logsumexp(0)
-        rows.append((la - lse).exp() * a + (lb - lse).exp() * b)
-        lses.append(lse)
-    return torch.stack(rows), torch.stack(lses)
 
 
 class TiledByIndex(nn.Module):
@@ -187,14 +146,7 @@ RIGHT = {
         lambda *a: torch.tensor(intensity(*a), dtype=torch.float64),
     ],
     "online_step": [step_by_maximum, step_by_loop, step_by_joining, step_by_einsum],
-    "tiles_skipped": [
-        skipped_by_loop,
-        skipped_by_mask,
-        lambda n, size: math.comb(math.ceil(n / size), 2),
-        lambda n, size: sum(range(-(-n // size))),
-    ],
     "MyTiledAttention": [TiledByIndex, TiledByMerging],
-    "merge_partial": [merge_by_maximum, merge_by_softmax, merge_by_sigmoid, merge_by_loop],
 }
 
 WRONG = {
@@ -206,15 +158,9 @@ WRONG = {
         (step_without_keepdim, "stopped", "RuntimeError"),
         (lambda *a: step(*a)[1:], "it should be 3"),
     ],
-    "tiles_skipped": [
-        (lambda n, size: (n / size) * (n / size - 1) / 2, "it should be"),
-    ],
     "MyTiledAttention": [
         (MeanOfTiles, "it should be"),
         (OwnLargest, "nan"),
         (DividedAtOnce, "it should be"),
-    ],
-    "merge_partial": [
-        (lambda a, la, b, lb: (la.exp() * a + lb.exp() * b, la + lb), "stopped", "RuntimeError"),
     ],
 }

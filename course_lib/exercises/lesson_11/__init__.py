@@ -13,16 +13,15 @@ from . import (
     merge_partial,
     my_tiled_attention,
     online_step,
-    tiles_skipped,
     tokens_per_second,
 )
 
 SET = ExerciseSet(
     title="make it fast",
     intro=(
-        "You will decide what a computation waits for, count what a model must read to write a token, and write the "
-        "loops of a fused kernel, in which hidden tiles are skipped.\n\n"
-        "**You need** [lesson 11](../11_fast.ipynb). **It takes** about 35 minutes. Nothing is timed here: only the "
+        "You will decide what a computation waits for, count what a model must read to write a token, write the loops "
+        "of a fused kernel, in which hidden tiles are skipped, and merge what two workers computed.\n\n"
+        "**You need** [lesson 11](../11_fast.ipynb). **It takes** about 40 minutes. Nothing is timed here: only the "
         "numbers are compared."
     ),
     imports="""\
@@ -39,12 +38,11 @@ from course_lib.exercises import check, progress, review""",
         tokens_per_second.EXERCISE,
         causal_blocks.EXERCISE,
         blocked_attention.EXERCISE,
+        merge_partial.EXERCISE,
     ),
     blanks=(
         arithmetic_intensity.EXERCISE,
         online_step.EXERCISE,
-        tiles_skipped.EXERCISE,
         my_tiled_attention.EXERCISE,
-        merge_partial.EXERCISE,
     ),
 )

@@ -42,14 +42,15 @@ EXERCISE = FunctionExercise(
     merge_partial,
     title="Two halves of the keys",
     difficulty=3,
-    minutes=3,
+    minutes=5,
     prompt=(
-        "The keys were cut into two parts, and each part was attended to alone. `out_a` is the finished attention over "
-        "the keys of part a, softmax included, and `lse_a` its `scores.logsumexp(dim=-1)`: the logarithm of the sum of "
-        "exp(score), one number per query. The same for b. Give back what attention over all keys gives: the output, "
-        "and its logsumexp. The check also comes with scores around 2000 and -2000, with scores far apart "
-        "from query to query, and with queries that see no key of part b: their `lse_b` is -inf and their row of "
-        "`out_b` is 0."
+        "The step by which flash decoding joins its workers, and context parallelism its devices; lesson 13 goes on "
+        "with yours. The keys were cut into two parts, and each part was attended to alone. `out_a` is the finished "
+        "attention over the keys of part a, softmax included, and `lse_a` its `scores.logsumexp(dim=-1)`: the "
+        "logarithm of the sum of exp(score), one number per query. The same for b. Give back what attention over all "
+        "keys gives: the output, and its logsumexp. The check also comes with scores around 2000 and -2000, with "
+        "scores far apart from query to query, and with queries that see no key of part b: their `lse_b` is -inf and "
+        "their row of `out_b` is 0."
     ),
     hints=(
         "How much of the whole softmax falls to part a? Its sum of exponentials, divided by that of all keys.",
@@ -101,6 +102,9 @@ result[::-1]
     ? What must both parts be divided by?
 (result[0], lse_a + lse_b)
     the right output, with the two lse added up: the sums add, not their logarithms
+    ? What is the logarithm of a sum of two exponentials?
+torch.logaddexp(lse_a, lse_b) => lse_a + lse_b
+    a merge with the two lse added up: the sums add, not their logarithms
     ? What is the logarithm of a sum of two exponentials?
 (result[0], torch.maximum(lse_a, lse_b))
     the right output, with the larger lse instead of that of all keys

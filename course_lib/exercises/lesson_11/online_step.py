@@ -94,6 +94,9 @@ torch.maximum(largest, scores.amax(dim=-1)) => scores.amax(dim=-1)
 (scores - new_largest[:, None]) => (scores - scores.amax(dim=-1, keepdim=True))
     a step that compares this block's scores with this block's largest score only
     ? Which largest score do the new weights refer to? And the old ones?
+(scores - new_largest[:, None]) => (scores - largest[:, None])
+    a step whose new weights refer to the old largest score
+    ? To which largest score do the new weights refer?
 (largest - new_largest) => (0 * total) && (scores - new_largest[:, None]) => scores
     a step that never subtracts the largest score: exp(1000) is infinite
     ? What does exp get to see if all scores are about 1000?
