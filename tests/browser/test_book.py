@@ -23,7 +23,7 @@ MISTAKES = [path for path in PAGES if path.startswith("mistakes/")]
 LOOKED_AT = {*PAGES} - {*MISTAKES} | {*MISTAKES[::5]} | WHOLE
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page(open_page, path):
     theme, looked_at = LOOKS[PAGES.index(path) % len(LOOKS)]  # neighbours are of one kind: each kind gets every look
@@ -52,6 +52,7 @@ def resize(page, width):
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["mistakes/split-without-transpose.html", "notebooks/00_start_here.html"])
 def test_code_can_be_read(open_page, path, theme):
@@ -89,6 +90,7 @@ def test_what_scrolls_is_reached_by_keyboard_after_the_window_grew(open_page, pa
     assert found and set(found) == {0}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", ["index.html", "notebooks/04_reshape_and_transpose.html", "glossary.html"])
 def test_it_works_from_a_file(open_page, path):
     page, complaints = open_page(path, at=HTML.as_uri() + "/")
@@ -245,6 +247,7 @@ def test_it_prints(open_page):
     assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) >= 5
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", ["doctor.html", "index.html", "notebooks/04_reshape_and_transpose.html"])
 def test_it_prints_dark_on_white_whatever_the_theme(open_page, path):
     page, _ = open_page(path, theme="dark")
@@ -272,6 +275,7 @@ PRINTED = """() => {
 }"""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
 @pytest.mark.parametrize("path", ["notebooks/05_weight_split.html", "search.html"])
 def test_whatever_has_the_focus_shows_it(open_page, path, theme, width):
@@ -316,6 +320,7 @@ def test_the_front_page_says_above_the_fold_what_it_is_and_where_to_begin(open_p
     assert cell["y"] + cell["height"] < shown["y"] + shown["height"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("width", [320, 390])
 @pytest.mark.parametrize("path", ["index.html", "doctor.html", "glossary.html"])
 def test_no_word_of_a_neighbour_s_title_is_broken(open_page, path, width):

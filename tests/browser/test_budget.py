@@ -37,6 +37,7 @@ def test_a_page_is_light(browser, home, path, limit):
     assert sum(ours.values()) < limit, (sum(ours.values()), sorted(ours.items(), key=lambda pair: -pair[1])[:5])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", KINDS)
 def test_the_text_is_there_without_scripts(browser, home, path):
     with browser.new_context(java_script_enabled=False) as context:
@@ -54,7 +55,7 @@ def test_a_recording_is_there_without_scripts(browser, home):
         assert page.locator("h1").is_visible() and len(page.locator("body").inner_text()) > 10_000
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("path", [*KINDS, "search.html?q=mask", "recordings/weight_split.html"])
 def test_nothing_moves_while_a_page_loads(browser, home, path, width):

@@ -133,6 +133,7 @@ def test_an_untouched_lesson_is_not_changed_by_opening_and_saving_it(lab, server
     assert (server.notebooks / "03_wrapper.ipynb").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_edit_in_the_notebook_reaches_its_text_file(author, authors_server):
     text_file = copy_lesson(authors_server, "03_wrapper", "90_edited_here")
     author.open("90_edited_here.ipynb", "edited-here")
@@ -250,6 +251,7 @@ def test_pictures_are_as_dark_as_jupyterlab_whatever_the_system_prefers(lab):
     check(system="light", dark=True)
 
 
+@pytest.mark.slow
 def test_the_kernel_has_a_name_and_cuda_is_offered_with_a_gpu_alone(lab, server):
     copy_lesson(server, "00_start_here", "95_kernels")
     lab.open("95_kernels.ipynb", "kernels")

@@ -155,7 +155,7 @@ def test_ten_thousand_lines_give_what_pytorch_gives(tab, pages, lines):
     assert differing(opened(tab, pages["paste_your_split"]), lines) == []
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mistake",
     [
@@ -618,7 +618,7 @@ def test_facts_are_those_of_the_card(tab, pages):
 # --- for everybody ---
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [900, 320])
 @pytest.mark.parametrize("name", STATES)

@@ -31,6 +31,7 @@ REPORTS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("which", REPORTS)
 def test_a_report(browser, tmp_path, which, theme):

@@ -30,6 +30,7 @@ def searched(open_page, question):
     return page, complaints
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("question", "leads_to"),
     [
@@ -85,6 +86,7 @@ def test_other_names_are_those_of_pages_that_exist():
     assert [page for page in names if not (HTML / f"{page}.html").exists()] == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("question", ["softmax", "GQA", "why view and then transpose", "install", "nan", "grade"])
 def test_excerpts_are_sentences_of_the_article(open_page, question):
     page, complaints = searched(open_page, question)
@@ -121,6 +123,7 @@ def test_the_excerpt_of_a_term_is_its_meaning(open_page):
     assert "softmax: Turns each row of scores into weights" in page.locator("ul.search li").first.inner_text()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1400])
 def test_no_letter_of_the_question_is_covered(open_page, width, theme):

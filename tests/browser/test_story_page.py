@@ -103,7 +103,7 @@ def opened(tab, model, tmp_path, **options):
     return file
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("name", MODELS)
 def test_its_logits_are_those_of_pytorch(tab, tmp_path, name):
     model = with_large_weights(MODELS[name])
@@ -362,7 +362,7 @@ def test_facts_are_marked_as_they_are_kept_and_lost(page):
     assert re.search(rf"animal\s+{animal}, then {other} not kept", page.locator("#facts").inner_text(), re.IGNORECASE)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_everybody_can_read_it(browser, saved, theme, width):
