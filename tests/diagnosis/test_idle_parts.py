@@ -146,8 +146,25 @@ class Block(nn.Module):
         return self.attention(x)
 
 
+class Watched(Block):
+    def set_last(self, rows):
+        vars(self).update(last=rows)
+
+    def keep(self, rows):
+        self.set_last(rows)
+        return rows / 2
+
+    def forward(self, x):
+        output = self.attention(x)
+        self.keep(output)
+        return output
+
+
+USED = [lambda: Watched(Attention()), Gated, Slopes, NarrowNetwork, HeadGates, Modulated, lambda: Block(Attention())]
+
+
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("code", [Gated, Slopes, NarrowNetwork, HeadGates, Modulated, lambda: Block(Attention())])
+@pytest.mark.parametrize("code", USED)
 def test_parts_that_are_used_are_right(code):
     assert diagnose(code(), X).ok
 

@@ -11,7 +11,7 @@ from .sources import nodes_in
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 BLOCKS = ("body", "orelse", "finalbody")
-CHANGING = re.compile(r"^(append|extend|insert|update|set\\w*|add|register\\w*|put|write|copy)$|_$")
+CHANGING = re.compile(r"^(append|extend|insert|update|set\w*|add|register\w*|put|write|copy)$|_$")
 READING_ALL = {"locals", "vars", "exec", "eval"}
 
 
