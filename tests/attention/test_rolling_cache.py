@@ -121,6 +121,13 @@ def test_inference_mode_and_rewind():
     assert_same(run(module, x[:, 1:], [8], cache), module(x)[:, 1:], 1e-6)
 
 
+def test_it_rewinds_until_sinks_and_window_are_full():
+    cache = RollingKVCache(1, 2, 3, 4, num_sinks=2)
+    cache.append(*torch.zeros(2, 1, 2, 5, 4))
+    cache.rewind(4)
+    assert cache.positions == [0, 1, 2, 3]
+
+
 def test_what_it_prints_of_itself():
     cache = RollingKVCache(1, 2, 3, 4, num_sinks=1)
     cache.append(*torch.zeros(2, 1, 2, 9, 4))

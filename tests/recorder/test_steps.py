@@ -165,6 +165,13 @@ def test_an_operator_in_place_is_called_so_if_it_wrote(name):
     assert torch.equal(twos.value, ones + 1), "a step shows the numbers of its time"
 
 
+@pytest.mark.parametrize("write", [F.relu, F.elu, F.dropout])
+def test_what_is_written_over_by_name_shows_the_numbers_of_its_time(write):
+    recording = record(lambda x: write(x - 9, inplace=True), torch.arange(18.0))
+    assert torch.equal(recording.steps[0].value, torch.arange(18.0) - 9)
+    assert torch.equal(recording.steps[1].value, recording.output) and recording.steps[1].effect == "in-place"
+
+
 def test_inputs_and_users_are_numbers_of_steps_or_names():
     module = MultiHeadAttention(11, 21, 3, bias=True)
     recording = record(module, X)

@@ -8,10 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.attention import (
-    LlamaAttention,
-    MultiQueryAttention,
-)
+from course_lib.attention import LlamaAttention, MultiQueryAttention
 from course_lib.mutations import inject
 from course_lib.stories import FORMS, Storyteller, facts_kept, save_page, with_attention
 from course_lib.stories.described import in_course_form
@@ -189,10 +186,16 @@ def test_a_class_with_a_mistake_is_refused_with_its_name(file, mistake):
     assert not file.exists()
 
 
-@pytest.mark.slow
-def test_what_no_form_computes_is_refused_though_it_is_no_mistake(file):
-    with pytest.raises(ValueError, match="MySlopes computes what none of the course's forms does, though the doctor"):
-        save_page(small(MySlopes), file)
+def with_sinks(d_in, _, num_heads):
+    attention = LlamaAttention(d_in, num_heads, max_positions=SMALL["max_len"], learned_sinks=True)
+    nn.init.constant_(attention.sink_logits, 2.0)
+    return attention
+
+
+@pytest.mark.parametrize(("name", "attention"), [("MySlopes", MySlopes), ("LlamaAttention", with_sinks)])
+def test_what_no_form_computes_is_refused_though_it_is_no_mistake(file, name, attention):
+    with pytest.raises(ValueError, match=f"{name} computes what none of the course's forms does, though the doctor"):
+        save_page(small(attention), file)
 
 
 def test_attention_without_a_mask_is_refused_even_in_a_class_of_the_course(file):
