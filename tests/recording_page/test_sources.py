@@ -44,6 +44,7 @@ KNOWN = {
         [torch.randn(3, 3)],
         [["0", "", "", "3", "4", "", "6", "7", "8"], list("012345678")],
     ),
+    "above the diagonal": (lambda x: x.triu(diagonal=1), [torch.randn(2, 2)], [["", "1", "", ""]]),
     "where": (lambda x: torch.where(HIDDEN, 0.0, x)[0], [torch.randn(3, 3)], [["0", "1", "2"]]),
     "softmax": (lambda x: x.softmax(-1), [ROW], [["0*3", "0*3", "2"]]),
     "product": (lambda x, y: x @ y, [torch.ones(1, 2), torch.ones(2, 2)], [["0 1", "0 1"], ["0 2", "1 3"]]),
