@@ -10,6 +10,7 @@ from course_lib.attention import (
     MultiHeadAttentionWrapper,
     MultiQueryAttention,
 )
+from course_lib.pictures.coordinates import axes_in_width
 from course_lib.pictures.layout.path import paths_of
 from course_lib.pictures.layout.path_coordinates import coordinates_of
 from course_lib.recorder import record
@@ -25,6 +26,12 @@ def wide(width=H * D):
 def packed(x):
     q, _, _ = x.view(B, T, 3, H, D).permute(2, 0, 3, 1, 4).unbind(0)
     return q
+
+
+def test_queries_keys_and_values_in_one_width_have_the_same_heads():
+    _, _, head, column = axes_in_width((1, 3 * H * D), H, D)
+    assert head[0].tolist() == [h for _ in range(3) for h in range(H) for _ in range(D)]
+    assert column[0].tolist() == list(range(D)) * 3 * H
 
 
 ONE_WAY = {

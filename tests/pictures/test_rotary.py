@@ -168,6 +168,11 @@ def test_a_rounding_below_a_full_turn_is_no_turn():
     assert picture.description == "Pair 0, elements 0 and 1, is rotated: token 0 0°, token 1 0°."
 
 
+def test_steps_on_both_sides_of_a_full_turn_are_even():
+    after = torch.tensor([[1.0, 0.0], [1.0, 5e-3], [1.0, 0.0]])
+    assert "unevenly" not in draw_rotary(torch.tensor([[1.0, 0.0]] * 3), after).caption
+
+
 def test_a_batch_shows_its_first_sample():
     before = torch.stack([drawn_numbers(), torch.zeros(TOKENS, 2 * PAIRS, dtype=torch.float64)])
     assert draw_rotary(before, before).svg == draw_rotary(before[0], before[0]).svg

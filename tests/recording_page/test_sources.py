@@ -1,5 +1,7 @@
 """Where numbers come from, for calls whose answer is known by hand; whole paths are tested in tests/browser."""
 
+import re
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -7,6 +9,7 @@ from torch.nn import functional as F
 from course_lib.recorder import record
 from course_lib.recording_page.encoding import encode, segments
 from course_lib.recording_page.story import story_of
+from course_lib.recording_page.tables import tables
 
 from .paths import table_of
 
@@ -257,6 +260,13 @@ AXES = {
 def test_axes_have_names(call):
     run, expected = AXES[call]
     assert story_of(record(run, torch.randn(2, 3, 4))).stages[-1].result.axes == expected
+
+
+def test_rows_of_heads_and_tokens_in_one_axis_have_the_names_of_both():
+    run, _ = AXES["heads folded"]
+    result = story_of(record(run, torch.randn(2, 3, 4))).stages[-1].result
+    names = re.findall("<th scope=row>([^<]*)", tables(result, ["Dream", "big", "and"]))
+    assert names == ["0 Dream", "0 big", "0 and", "1 Dream", "1 big", "1 and"] * 2
 
 
 def test_the_weights_of_an_embedding_have_rows_of_a_vocabulary():
