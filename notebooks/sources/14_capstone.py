@@ -629,7 +629,7 @@ predict(guess, lambda: right, within=6)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Seven models that differed in their random start had 21 to 42 such stories. Each kind by itself does better, as you
+# Eight models that differed in their random start had 21 to 42 such stories. Each kind by itself does better, as you
 # will see, but one fault spoils a story.
 #
 # </details>
