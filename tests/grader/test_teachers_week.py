@@ -19,11 +19,12 @@ from course_grader import (
     pipeline,
     released_exercises,
 )
-from course_grader.decisions import Decision, decided, parse_due, read_decisions, read_extensions
+from course_grader.decisions import Decision, decided, parse_due, read_decisions, read_extensions, write_decisions
 from course_grader.grading import GradingTask, grade_student
 from course_grader.manifest import read_manifest
 from course_grader.marks import IN_PART, MISSING, UNREADABLE
 from course_grader.reports import class_report, feedback_page
+from course_grader.reports.csv_table import read_table
 from course_grader.sandbox import ResourceLimits, Sandbox
 from course_grader.submissions import SubmittedNotebook, read_notebook
 from course_lib.command import main
@@ -445,6 +446,24 @@ def test_a_decision_does_not_hide_what_the_check_found(tmp_path, before, points,
         page = feedback_page(StudentResult("ada", (after,)), RELEASE)
         assert "◐" in page and "passed in part, 1 of 2 points" in page.replace("</span>", "")
         assert "Passed in part</th>" in class_report([StudentResult("ada", (after,))], RELEASE)
+
+
+def test_an_open_row_has_the_time_of_what_counts_now_and_a_decision_keeps_its_own(tmp_path):
+    path, (first, second) = tmp_path / "decisions.csv", RELEASED[:2]
+    odd = [
+        Mark(replace(not_passed("Odd."), state=NEEDS_REVIEW).of(one.name, "04"), one.title, 0, 2) for one in RELEASED
+    ]
+    before = {("ada", first.name): Decision(None, "", "Monday"), ("ada", second.name): Decision(1.0, "", "Monday")}
+    said = write_decisions(path, before, [StudentResult("ada", marks, submitted_at="Tuesday")])
+    times = {key[1]: one.handed_in for key, one in read_decisions(path, RELEASE, ["ada"]).items()}
+    assert times == {first.name: "Tuesday", second.name: "Monday"}
+    assert len(said) == 1 and second.name in said[0]
+
+
+def test_commas_in_comments_do_not_make_a_table_one_of_commas(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("student;comment\nada;a, b, c and d\n", encoding="utf-8")
+    assert read_table(path) == [["student", "comment"], ["ada", "a, b, c and d"]]
 
 
 def test_pages_go_back_by_the_platform_and_bear_names(class_, graded):
