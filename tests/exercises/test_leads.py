@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from course_lib.exercises import ALL, InputGenerator, LocalAnswer
+from course_lib.exercises import ALL, NOT_PASSED, InputGenerator, LocalAnswer, Verdict
+from course_lib.exercises.answering.calls import describe_module
 
 from .written_answers import functions, run_cell
 
@@ -263,3 +264,17 @@ def test_a_module_with_a_mask_of_float64_does_not_pass():
     line += ".masked_fill(~self.past[:n, :n], -torch.inf)).softmax(-1) @ v"
     verdict = ALL["MyCausalHead"].judge(LocalAnswer(run_cell(HEAD.format(line), "MyCausalHead")), InputGenerator(0))
     assert not verdict.passed and "Which dtype does each tensor on this line have?" in verdict.hint, verdict
+
+
+@pytest.mark.parametrize(("of_mistake", "of_exercise"), [("07", "03"), ("02", "05"), (None, "05")])
+def test_a_verdict_leads_to_no_lesson_after_that_of_its_exercise(of_mistake, of_exercise):
+    verdict = Verdict(NOT_PASSED, "Odd.", lesson=of_mistake).of("an_exercise", of_exercise)
+    assert verdict.lesson == min(of_mistake or of_exercise, of_exercise)
+
+
+def test_a_parameter_with_two_names_is_described_once_and_its_second_name_is_said():
+    heads = torch.nn.ModuleDict({"first": torch.nn.Linear(2, 3, bias=False)})
+    heads["second"] = heads["first"]
+    described = describe_module(heads)
+    assert described["parameters"] == {"first.weight": (3, 2)}
+    assert described["shared"] == {"second.weight": "first.weight"}

@@ -450,9 +450,8 @@ def test_a_decision_does_not_hide_what_the_check_found(tmp_path, before, points,
 
 def test_an_open_row_has_the_time_of_what_counts_now_and_a_decision_keeps_its_own(tmp_path):
     path, (first, second) = tmp_path / "decisions.csv", RELEASED[:2]
-    odd = [
-        Mark(replace(not_passed("Odd."), state=NEEDS_REVIEW).of(one.name, "04"), one.title, 0, 2) for one in RELEASED
-    ]
+    odd = replace(not_passed("Odd."), state=NEEDS_REVIEW)
+    marks = tuple(Mark(odd.of(one.name, "04"), one.title, 0, 2) for one in (first, second))
     before = {("ada", first.name): Decision(None, "", "Monday"), ("ada", second.name): Decision(1.0, "", "Monday")}
     said = write_decisions(path, before, [StudentResult("ada", marks, submitted_at="Tuesday")])
     times = {key[1]: one.handed_in for key, one in read_decisions(path, RELEASE, ["ada"]).items()}
