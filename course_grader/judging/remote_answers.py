@@ -125,7 +125,8 @@ def _ran(message: Mapping[str, Any]) -> Ran:
     sound = {name: g if isinstance(g, Tensor) else None for name, g in gradients.items() if isinstance(name, str)}
     changed, made = _indices(message.get("changed")), safe_texts(message.get("made"))
     length, kept = message.get("length"), message.get("kept")
-    held = length if type(length) is int else None, kept if isinstance(kept, Tensor) else None
+    numbers = kept.flatten().double() if isinstance(kept, Tensor) and kept.is_floating_point() else None
+    held = length if type(length) is int else None, numbers
     return Ran(plain_result(message.get("result")), changed, sound, made, *held, safe_texts(message.get("moved")))
 
 
