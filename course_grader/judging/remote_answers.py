@@ -84,6 +84,8 @@ class RemoteModule:
         self.forward = message.get("forward") is not False
         self.plain_modules = safe_texts(message.get("plain_modules"))
         self.plain_tensors = safe_texts(message.get("plain_tensors"))
+        buffered = message.get("buffered")
+        self.buffered = buffered if type(buffered) is int else 0
         self.shared, self.dtypes = _texts(message.get("shared")), _texts(message.get("dtypes"))
 
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
@@ -122,8 +124,10 @@ def _ran(message: Mapping[str, Any]) -> Ran:
         raise _invalid()
     sound = {name: g if isinstance(g, Tensor) else None for name, g in gradients.items() if isinstance(name, str)}
     changed, made = _indices(message.get("changed")), safe_texts(message.get("made"))
-    length = message.get("length")
-    return Ran(plain_result(message.get("result")), changed, sound, made, length if type(length) is int else None)
+    length, kept = message.get("length"), message.get("kept")
+    numbers = kept.flatten().double() if isinstance(kept, Tensor) and kept.is_floating_point() else None
+    held = length if type(length) is int else None, numbers
+    return Ran(plain_result(message.get("result")), changed, sound, made, *held, safe_texts(message.get("moved")))
 
 
 def _indices(value: Any) -> list[int]:

@@ -41,6 +41,8 @@ class Ran(NamedTuple):
         gradients: Name of a parameter -> its gradient, or None where none arrived.
         made: The parameters that forward made while it ran, such as "Linear (24, 24)".
         length: What its attribute `length` is afterwards, if that is an integer, as in a cache.
+        kept: The numbers in the cache after the last of several pieces, in ascending order.
+        moved: The names of the buffers that are other memory than before.
     """
 
     result: Any
@@ -48,6 +50,8 @@ class Ran(NamedTuple):
     gradients: Mapping[str, Tensor | None]
     made: Sequence[str] = ()
     length: int | None = None
+    kept: Tensor | None = None
+    moved: Sequence[str] = ()
 
 
 class Asked(NamedTuple):
@@ -85,6 +89,11 @@ class BuiltModule(Protocol):
     @property
     def plain_tensors(self) -> Sequence[str]:
         """The names of attributes that hold floating-point tensors which are not registered."""
+        ...
+
+    @property
+    def buffered(self) -> int:
+        """How many floating-point numbers its buffers hold."""
         ...
 
     @property

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from torch import Tensor
 
-from .answer import Answer, BuiltModule
+from course_lib.wording import counted, listed
+
+from .answer import Answer, BuiltModule, Ran
 from .answering import build_module, run_module
 from .copies import copied
 from .differences import Difference, Expected, difference
@@ -28,7 +32,8 @@ class CacheExercise(WithWrongAnswers):
     """An exercise whose answer is a module without parameters: `cache(keys, values)` gives all keys and values so far.
 
     It is built as (batch, num_kv_heads, max_len, head_dim), called with the new keys and values of each step until it
-    is full, once more, where it must raise a ValueError, and once in float32.
+    is full, once more, where it must raise a ValueError, and once in float32. One that has refused tokens must be as it
+    was before; its room must be reserved in buffers, and stay there.
     """
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
@@ -39,30 +44,40 @@ class CacheExercise(WithWrongAnswers):
             names: dict[int, str] = dict(
                 zip((sizes[0], sizes[1], sizes[3]), ("batch", "kv head", "head_dim"), strict=True)
             )
-            results: list[Any] = []
-            counts: list[tuple[int | None, int]] = []  # what `length` is after each step, and should be
+            ran: list[Ran] = []  # of each step so far
             try:
-                module = answer.build(sizes, seed=0)
-                if not module.forward:
-                    sentence = "The class has no method `forward`, so that the module can't be called."
-                    return not_passed(sentence, hint="Is it spelt `forward`, and indented inside the class?")
-                for number, step in enumerate(steps):
-                    ran = module.run({}, step)
-                    results.append(copied(ran.result))  # a later call may write into the same memory
-                    if ran.changed:
-                        return not_passed("Your cache changes the new keys or values in place.", "input-modified")
-                    if found := _difference(results, self.solution, sizes, steps):
-                        return self._wrong(results, number, found, sizes, steps)
-                    counts.append((ran.length, sum(keys.shape[2] for keys, _ in steps[: number + 1])))
-                if found := _difference_in_float32(answer.build(sizes, seed=0), steps[0]):
-                    seen = ("The first keys and values were float32.",)
-                    return not_passed(found.sentence, found.mistake, evidence=seen, hint=QUESTIONS[found.kind])
-                if (wrong := _full(module, steps[1], counts)) is not None:
+                if (wrong := self._filled(answer, sizes, steps, ran)) is not None:
+                    return wrong
+                if (wrong := _after_refusal(answer.build(sizes, seed=0), steps, ran[-1])) is not None:
+                    return wrong
+                if (wrong := _not_reserved(answer.build(sizes, seed=0), sizes, ran[-1].moved)) is not None:
                     return wrong
             except LearnerError as error:
-                before = (f"Before, it was called {_steps(steps, len(results))}.",) if results else ()
+                before = (f"Before, it was called {_steps(steps, len(ran))}.",) if ran else ()
                 return stopped(error, (self.name, answer.name), names, before)
         return passed("Right in every step, for caches of different sizes.", ())
+
+    def _filled(self, answer: Answer, sizes: Sequence[int], steps: Sequence[Step], ran: list[Ran]) -> Verdict | None:
+        """Judge a cache that is filled by the steps, whose runs are added to the list, and called once more."""
+        module = answer.build(sizes, seed=0)
+        if not module.forward:
+            sentence = "The class has no method `forward`, so that the module can't be called."
+            return not_passed(sentence, hint="Is it spelt `forward`, and indented inside the class?")
+        for number, step in enumerate(steps):
+            one = module.run({}, step)
+            ran.append(one._replace(result=copied(one.result)))  # a later call may write into the same memory
+            if one.changed:
+                return not_passed("Your cache changes the new keys or values in place.", "input-modified")
+            results = [each.result for each in ran]
+            if found := _difference(results, self.solution, sizes, steps):
+                return self._wrong(results, number, found, sizes, steps)
+        if found := _difference_in_float32(answer.build(sizes, seed=0), steps[0]):
+            seen = ("The first keys and values were float32.",)
+            return not_passed(found.sentence, found.mistake, evidence=seen, hint=QUESTIONS[found.kind])
+        for one, held in zip(ran, accumulate(keys.shape[2] for keys, _ in steps), strict=True):
+            if one.length != held:
+                return _uncounted(one.length, held)
+        return _overfull(module, steps[1], 0)
 
     def _wrong(
         self, results: Sequence[Any], number: int, found: Difference, sizes: Sequence[int], steps: Sequence[Step]
@@ -83,10 +98,10 @@ class CacheExercise(WithWrongAnswers):
 
 
 def _draw(rng: InputGenerator) -> list[tuple[tuple[int, ...], list[Step]]]:
-    """Draw two caches and their steps: some tokens, one, one, two, and three more, which fill it."""
+    """Draw two caches and their steps: some tokens, one, two, three, and one more, which fill it."""
     drawn = []
     for batch, kv_heads, width, first in rng.size_rows(2, 4, 2, 8):
-        counts = [first, 1, 1, 2, 3]
+        counts = [first, 1, 2, 3, 1]
         steps = [tuple(rng.normal(batch, kv_heads, count, width) for _ in range(2)) for count in counts]
         drawn.append(((batch, kv_heads, sum(counts), width), steps))
     return drawn
@@ -99,11 +114,8 @@ def _uncounted(length: int | None, held: int) -> Verdict:
     return not_passed(sentence, hint="Under which name do you count the tokens so far? The attention reads it.")
 
 
-def _full(module: BuiltModule, step: Step, counts: Sequence[tuple[int | None, int]]) -> Verdict | None:
-    """Judge what a full cache does with one more token, and what it said in `length` on the way."""
-    for length, held in counts:
-        if length != held:
-            return _uncounted(length, held)
+def _overfull(module: BuiltModule, step: Step, room: int) -> Verdict | None:
+    """Judge what a cache does with more tokens than it has room for."""
     does = "is taken without an error"
     try:
         module.run({}, step)
@@ -111,8 +123,43 @@ def _full(module: BuiltModule, step: Step, counts: Sequence[tuple[int | None, in
         if error.kind == "ValueError":
             return None
         does = f"raises the error {error.kind}"
-    sentence = f"A token for which there is no room {does}; it should raise a ValueError."
+    new = counted(step[0].shape[2], "new token")
+    sentence = f"A call with {new} and room for {room} {does}; it should raise a ValueError."
     return not_passed(sentence, hint="Where is the new length compared with the room, before anything is written?")
+
+
+def _after_refusal(module: BuiltModule, steps: Sequence[Step], last: Ran) -> Verdict | None:
+    """Judge a cache that refuses two tokens where there is room for one, and takes one after that."""
+    for step in steps[:-1]:
+        module.run({}, step)
+    if (wrong := _overfull(module, steps[2], 1)) is not None:
+        return wrong
+    try:
+        ran = module.run({}, steps[-1])
+        if ran.length == last.length and difference(ran.result, Expected(last.result)) is None:
+            return None
+        seen = f"Then one token came: its `length` is {ran.length}; it should be {last.length}."
+    except LearnerError as error:
+        seen = f"Then one token came, and there was room for it: {error.sentence}"
+    sentence = "Your cache raises the ValueError for two tokens too late: it is no longer what it was before them."
+    hint = "Where is the new length compared with the room, before anything is written or counted?"
+    return not_passed(sentence, evidence=(seen,), hint=hint)
+
+
+def _not_reserved(module: BuiltModule, sizes: Sequence[int], moved: Sequence[str]) -> Verdict | None:
+    """Judge a cache whose results are right by where it keeps them: in buffers that are made once."""
+    plain = [f"`{name}`" for name in module.plain_tensors]
+    if module.buffered < (wanted := 2 * math.prod(sizes)):
+        sentence = (
+            f"The results are right, but the buffers hold {module.buffered} numbers after `__init__`, not {wanted}."
+        )
+        seen = (f"What `.to(device)` leaves behind: {listed(plain)}.",) if plain else ()
+        hint = "Which tensor did you register as a buffer, and for how many tokens does it have room?"
+        return not_passed(sentence, evidence=seen, hint=hint)
+    if not moved:
+        return None
+    sentence = f"The results are right, but a call makes `{moved[0]}` anew, and copies all tokens so far."
+    return not_passed(sentence, hint="How do you write into a slice of a tensor that is there?")
 
 
 def _difference(

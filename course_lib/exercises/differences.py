@@ -104,9 +104,13 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     value = expected.value
     if isinstance(result, Tensor) and result.ndim == 1 and all(isinstance(part, int) for part in value):
         result = result.tolist()
+    floats = isinstance(value, list) and all(isinstance(part, float) for part in value)
+    right = "a list of floats" if floats else counted(len(value), "value")
     if isinstance(result, (Tensor, str)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
-        said = f"{expected.subject} {_kind(result)}; it should be {counted(len(value), 'value')}."
+        said = f"{expected.subject} {_kind(result)}; it should be {right}."
         return Difference(said, kind=_type_of(result))
+    if floats and any(isinstance(part, Tensor) for part in result):
+        return Difference(f"{expected.subject} a list of tensors; it should be {right}.", kind=Kind.TYPE)
     if len(result) != len(value):
         said = f"{expected.subject} {counted(len(result), 'value')}; it should be {len(value)}"
         return Difference(f"{said}{_counted(result, value)}.", kind=Kind.COUNT)

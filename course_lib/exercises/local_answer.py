@@ -95,6 +95,7 @@ class LocalModule:
         self.forward: bool = described["forward"]
         self.plain_modules: list[str] = described["plain_modules"]
         self.plain_tensors: list[str] = described["plain_tensors"]
+        self.buffered: int = described["buffered"]
         self.shared: dict[str, str] = described["shared"]
         self.dtypes: dict[str, str] = described["dtypes"]
 

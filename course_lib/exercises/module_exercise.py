@@ -24,6 +24,7 @@ class ModuleExercise(WithWrongAnswers):
             piece, and the pieces must be what one pass over all tokens gives.
         cache: Source of a class of caches that takes (batch, num_kv_heads, max_len, head_dim), and its name, if
             forward also takes one as `cache=`; the class is then run in one pass and, without gradients, in pieces.
+        keeps_keys: Whether the prompt says that the cache holds the keys and the values, and nothing else.
         any_layout: Whether the prompt names no parameters; then the solution's names mean nothing.
         biases: Whether the prompt allows biases, or says nothing of them.
         rotary: Whether queries and keys are rotated, so that head_dim is even, and other names and layouts of the
@@ -36,6 +37,7 @@ class ModuleExercise(WithWrongAnswers):
     kv_heads: str = "all"
     in_steps: bool = False
     cache: tuple[str, str] | None = None
+    keeps_keys: bool = False
     any_layout: bool = False
     biases: bool = True
     rotary: bool = False

@@ -97,7 +97,8 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=1)
 # </details>
 #
 # What is it good for? Take a query and a key that point the same way in each pair, and move the key away. Each pair
-# then adds the cosine of the angle between its two halves, and the mean over the pairs is 1 at distance 0:
+# then adds the cosine of the angle between the query's part and the key's, and the mean over the pairs is 1 at
+# distance 0:
 
 # %%
 for name, base in (("Llama 2", 10000.0), ("Llama 3", 500000.0)):
@@ -106,9 +107,9 @@ for name, base in (("Llama 2", 10000.0), ("Llama 3", 500000.0)):
     print(f"{name}: score {near:.2f} at distance 10, {far:.2f} at distance 1000")
 
 # %% [markdown]
-# Slower pairs keep more of the score at a distance of 1000, which is the reason that Xiong et al. ([Effective
-# Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039), 2023) give for a larger base. The
-# authors of Llama 3 took 500000 from them.
+# Slower pairs keep more of the score at a distance of 1000 (far beyond it, the two take turns). That is the reason that
+# Xiong et al. ([Effective Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039), 2023) give for
+# a larger base. The authors of Llama 3 took 500000 from them.
 #
 # ## Write it
 #
@@ -121,8 +122,9 @@ for name, base in (("Llama 2", 10000.0), ("Llama 3", 500000.0)):
 #   the number of tokens in it, and there the new positions begin. Rotate first: here a key's position never changes,
 #   so one rotation is enough. (Lesson 09 meets a cache that has to rotate again.)
 # - **The fold.** In lesson 06 the queries of all heads became rows of one table, so that no key was copied. Here there
-#   are several kv heads, and consecutive query heads share one. So put the queries of each group below one another,
-#   multiply, and split the scores into heads again before you mask them. The last query sees all keys.
+#   are several kv heads, and consecutive query heads share one. So put the queries of each group below one another (of
+#   6 heads and 2 kv heads: all rows of head 0, then those of heads 1 and 2, for kv head 0), multiply, and split the
+#   scores into heads again before you mask them. The last query sees all keys.
 
 # %%
 rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
@@ -230,7 +232,7 @@ def small_llama():
 # tokens each, first all at once, and then in pieces, where `transformers` brings its own cache.
 
 # %%
-def called_with_settings(module_class):
+def called_with_settings(module_class):  # load_checkpoint calls what this returns
     return lambda width, num_heads, *, num_kv_heads, head_dim, rope_theta: module_class(
         width, num_heads * head_dim, num_heads, num_kv_heads, rope_theta, 8192
     )
@@ -252,10 +254,10 @@ if transformers:
     print("like transformers, with a cache and without:", proof(MyLlamaAttention))
 
 # %% [markdown]
-# So you have written the attention of Llama 2 and Llama 3. (Llama 3.1 and its successors also slow the slowest pairs
-# down, and Llama 4 changes more: some of its layers have no rotation, others see only a part of the text.) In the files
-# that Meta publishes the pairs are neighbours; in exercise 5 of [the sheet](exercises/08_exercises.ipynb) you bring
-# such weights into the order of halves.
+# So you have written the attention of Llama 3. (Llama 2's has another base. Llama 3.1 and its successors also slow the
+# slowest pairs down, and Llama 4 changes more: some of its layers have no rotation, others see only a part of the
+# text.) In the files that Meta publishes, a rotated pair is two neighbouring rows; exercise 5 of [the
+# sheet](exercises/08_exercises.ipynb) reorders them.
 #
 # **Now cheat.** Write a class with a mistake that this proof doesn't see.
 
@@ -267,6 +269,12 @@ if transformers:
 # %% [markdown]
 # <details><summary>A way in</summary>
 #
+# With which arguments does the proof build your class? Which of them are never another number?
+#
+# </details>
+#
+# <details><summary>One that passes</summary>
+#
 # The proof knows one base. A class that ignores its argument and always rotates with Llama 3's passes.
 #
 # </details>
@@ -275,7 +283,7 @@ if transformers:
 #
 # The storyteller "llama" has two kv heads, and base 100, because its stories are short. Of what a Llama has around its
 # attention it has two things: `RMSNorm`, which divides each vector by its root mean square, and no table of positions.
-# (Its MLP is a plain one.) Your class goes into it with the trained weights, and then once more with the base of Llama
+# Your class goes into it with the trained weights, and then once more with the base of Llama
 # 2:
 
 # %%
@@ -311,7 +319,7 @@ decode()
 # %% [markdown]
 # **Write it yourself, from an empty class.** Reserve the room once, in two buffers of (batch, kv head, max_len,
 # head_dim), and fill it. `forward` puts the new keys and values behind those that are there, adds to `length`, and
-# returns all tokens so far. Raise a `ValueError` if there is no room.
+# returns all tokens so far. If there is no room, raise a `ValueError` before anything changes.
 
 # %%
 class MyCache(nn.Module):
@@ -352,8 +360,8 @@ MyCache = filled("MyCache", MyCache)
 #
 # </details>
 #
-# After each token a model gives one number per word of its vocabulary, the **logits**: the larger, the likelier is that
-# word next. To take the likeliest each time is called **greedy decoding**.
+# After each token a model gives a number per word of its vocabulary, the **logits**: the larger, the likelier the word.
+# To take the likeliest each time is called **greedy decoding**.
 #
 # **Write it yourself.** Which word is the likeliest after the last token?
 
@@ -402,7 +410,7 @@ print("the same story, word by word from the cache:", cached == told)
 #
 # ## What it buys
 #
-# First, what it costs. The storyteller has two blocks with two kv heads of width 16, and its numbers have 4 bytes.
+# Memory first. The storyteller has two blocks with two kv heads of width 16, and its numbers have 4 bytes.
 #
 # **Predict.** How many bytes does one token add to the caches, in both blocks together?
 
@@ -421,17 +429,17 @@ predict(guess, lambda: kept)
 # Without a cache, a model that writes 191 tokens reads 1 token, then 2, and so on; with a cache it reads each token
 # once, a 96th of that.
 #
-# **Predict.** How many times as fast does *your* machine write with it?
+# **Predict.** How many times as fast does *your* machine write with it: is that nearest to 1, to 10 or to 96?
 
 # %% tags=["timing", "nbval-ignore-output"]
 print("times as many tokens read:", sum(range(1, 192)) // 191)
-mine.new_caches = lambda batch=1: new_caches()  # where the library's loop asks for them
+mine.new_caches = lambda batch=1: new_caches()  # tokens_per_second asks for them
 speed = tokens_per_second(mine, num_tokens=191)
-guess = ...  # a number with decimals
-predict(guess, lambda: speed.with_cache / speed.without_cache, within=1)
+cached, without = speed.with_cache, speed.without_cache
+guess = ...  # 1, 10 or 96
+predict(guess, lambda: min((1, 10, 96), key=lambda near: abs(near - cached / without)))
 if guess is not ...:
-    print(f"tokens per second with a cache: {speed.with_cache:,.0f}", end=", ")
-    print(f"without: {speed.without_cache:,.0f}")
+    print(f"tokens per second with a cache: {cached:,.0f}, without: {without:,.0f}")
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -459,7 +467,7 @@ for length in (15, 127, 1023):
 # %% [markdown]
 # Here the gain grows with the text. A part of it can be lost again: code that repeats each kv head for its query heads,
 # with `repeat_interleave`, copies all cached tokens in each step (lesson 06). Does yours? The recorder lists the
-# operations of a step, with the bytes of each result. (A view, as of `transpose`, has bytes and writes none.)
+# operations of PyTorch in a step, with the bytes of each result. (A view, as of `transpose`, writes none.)
 
 # %%
 cache = MyCache(1, 2, 2048, 128).to(device)
@@ -517,10 +525,6 @@ heatmap(weights[0, 0], words[4:], key_words=words, title="is_causal=True")
 # has one ready: causal_lower_right in torch.nn.attention.bias.) A single new word needs none, but `is_causal` must stay
 # False.
 #
-# With beginnings of different lengths in one batch there is padding in the cache. It takes slots, but no positions: the
-# first real word is at position 0. Exercises 1 to 3 of [the sheet](exercises/08_exercises.ipynb) are on a cache that
-# grows, on tokens that are taken back, and on such positions.
-#
 # ## Three broken caches
 #
 # The first cache says that it is empty, so that positions restart with every word. The second is late: it returns what
@@ -576,8 +580,8 @@ predict(guess, lambda: "".join(sorted("ABCD"[place] for place in broken)))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# One stammers, and one stops at once, because it takes the full stop for the end of the story before. Between the other
-# two you could only toss a coin.
+# One stammers, and one stops at once, because its model is still in the story before. Between the other two you could
+# only toss a coin.
 #
 # </details>
 #
@@ -633,8 +637,9 @@ for name in ("right, with rotary positions", "token-missing-from-cache"):
 
 # %% [markdown]
 # The late cache is off by a fraction of what the others are: little enough to tell a good story, and far more than
-# rounding. Reading didn't find it, and counting facts hardly did. The test that finds all three needs no story and no
-# trained model: *in pieces of one word, and of several, the logits must be those of one pass*.
+# rounding. Reading didn't find it, and counting the facts of six stories nearly missed it. The test that finds the
+# first two needs no story and no trained model: *in pieces of one word, and of several, the logits must be those of
+# one pass*. The third mistake is the caller's: only a second text through the same code finds it.
 #
 # Look also at where the numbers begin: the used cache is wrong at token 0, the others only where the second piece
 # begins, so the test has to take more than one step. Each mistake has a page with the right code:
@@ -671,8 +676,7 @@ if online and transformers:
 #
 # <details><summary>Answers</summary>
 #
-# 1. In the first words, each of which it writes twice: "In In a a green valley". From there on the sentences are those
-#    of the language.
+# 1. In the first words, each of which it writes twice: "In In a a green valley". After that its sentences are right.
 # 2. It goes round in circles: in our run, one sentence again and again.
 #
 #    ```python
@@ -691,7 +695,7 @@ if online and transformers:
 # ## What you have now
 #
 # You have Llama's attention, equal to the one in `transformers`, a cache, a storyteller that writes with both, and a
-# test that each broken cache of this lesson fails. The cache still needs room for each token in each block. The next
+# test for caches. A cache still needs room for each token in each block. The next
 # lesson makes it smaller.
 #
 # **Practise:** [five exercises](exercises/08_exercises.ipynb), about twenty-five minutes.

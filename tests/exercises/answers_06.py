@@ -320,7 +320,7 @@ class CacheFirst(Cached):
 
 class OutputOfAllTokens(Cached):
     def finish(self, output, cache):
-        return self.out(output[:, :1].repeat(1, cache[0].shape[2], 1)), cache
+        return self.out(F.pad(output, (0, 0, cache[0].shape[2] - output.shape[1], 0))), cache
 
 
 class CacheUnscaled(Cached):
@@ -479,7 +479,7 @@ WRONG = {
     "CachedAttention": [
         (CachedTopLeft, "causal-top-left"),
         (CachedFused, "causal-top-left"),
-        (CachedWithoutMask, "no-causal-mask", "without a mask within a piece"),
+        (CachedWithoutMask, "no-causal-mask", "attention without a mask"),
         (CachedMaskedAtFirst, "no-causal-mask", "in the first piece only"),
         (CacheIgnored, "forgets the pieces before"),
         (CacheOfLastPiece, "remembers the last piece only"),

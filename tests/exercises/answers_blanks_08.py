@@ -38,7 +38,7 @@ class Llama(nn.Module):
 
 
 class GroupedLlama(Llama):
-    """The query heads that share a kv head on an axis of their own; the keys are rotated when they are read."""
+    """The query heads that share a kv head on an axis of their own."""
 
     def forward(self, x, positions=None, keep=None, cache=None):
         start = 0 if cache is None else cache.length
@@ -46,9 +46,9 @@ class GroupedLlama(Llama):
             one.unflatten(2, (-1, self.width)).transpose(1, 2)
             for one in (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         )
-        q = self.rotated(q, q, v, start)[0].unflatten(1, (self.kv_heads, -1))  # (b, g, group, t, d)
+        q, k, v = self.rotated(q, k, v, start)
         k, v = self.stored(k, v, cache)
-        k = self.rotated(k, k, v)[0]
+        q = q.unflatten(1, (self.kv_heads, -1))  # (b, g, group, t, d)
         scores = torch.einsum("bgrqd,bgkd->bgrqk", q, k) / self.width**0.5
         scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + start)
         mixed = torch.einsum("bgrqk,bgkd->bgrqd", scores.softmax(-1), v).flatten(1, 2)
@@ -85,6 +85,40 @@ class FoldedWrong(Llama):
         scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + start)
         mixed = (scores.softmax(-1).flatten(2, 3) @ v).unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(1, 2)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class MasksRows(Llama):
+    """The folded scores are masked as they are, the mask once for each head of a group."""
+
+    def rows(self, seen):
+        return seen.repeat(self.heads // self.kv_heads, 1)
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        b, t, _ = x.shape
+        q, k, v = (one(x).unflatten(2, (-1, self.width)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        q, k, v = self.rotated(q, k, v, 0 if cache is None else cache.length)
+        k, v = self.stored(k, v, cache)
+        scores = q.reshape(b, self.kv_heads, -1, self.width) @ k.mT / self.width**0.5
+        seen = self.rows(torch.ones(t, k.shape[2]).tril(k.shape[2] - t).bool())
+        mixed = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v
+        return self.out_proj(mixed.view(q.shape).transpose(1, 2).flatten(2))
+
+
+class MasksRowsAsOneHead(MasksRows):
+    def rows(self, seen):
+        group, (t, k) = self.heads // self.kv_heads, seen.shape
+        return torch.ones(group * t, k).tril(k - t).bool()
+
+
+class MasksRowsOneByOne(MasksRows):
+    def rows(self, seen):
+        return seen.repeat_interleave(self.heads // self.kv_heads, 0)
+
+
+class QueriesFromZero(Llama):
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q, k, v)[0], super().rotated(k, k, v, start)[0], v
 
 
 class Unrotated(Llama):
@@ -133,6 +167,12 @@ class StoresBeforeRotating(Llama):
     def stored(self, k, v, cache):
         k, v = super().stored(k, v, cache)
         return super().rotated(k, k, v, self.start)[0], v
+
+
+class RotatedWhenRead(StoresBeforeRotating):
+    def stored(self, k, v, cache):
+        self.start = 0
+        return super().stored(k, v, cache)
 
 
 class AlignedAtTheStart(Llama):
@@ -298,11 +338,39 @@ class OneRoom(nn.Module):
         self.length = 0
 
     def forward(self, keys, values):
-        start, self.length = self.length, self.length + keys.shape[2]
-        if self.length > self.keys.shape[2]:
-            raise ValueError(f"{self.length} tokens are too many")
-        self.keys[:, :, start : self.length] = keys
-        self.values[:, :, start : self.length] = values
+        start, end = self.length, self.length + keys.shape[2]
+        if self.refuses(end):
+            raise ValueError(f"{end} tokens are too many")
+        self.keys[:, :, start:end] = keys
+        self.values[:, :, start:end] = values
+        self.length = end
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def refuses(self, end):
+        return end > self.keys.shape[2]
+
+
+class TwoRooms(OneRoom):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.values = self.values.clone()
+
+
+class RefusesWhenFull(TwoRooms):
+    def refuses(self, end):
+        return self.length >= self.keys.shape[2]
+
+
+class CountsFirst(TwoRooms):
+    def refuses(self, end):
+        self.length = end
+        return super().refuses(end)
+
+
+class CopiesItsRoom(TwoRooms):
+    def forward(self, keys, values):
+        super().forward(keys, values)
+        self.keys, self.values = self.keys.clone(), self.values.clone()
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
@@ -324,6 +392,14 @@ class RoomOnDemand(Growing):
         if self.keys is None:
             self.keys, self.values = keys[:, :, :0], values[:, :, :0]
         return super().forward(keys, values)
+
+
+class GrowingBuffers(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.keys, self.values
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(sizes[0], sizes[1], 0, sizes[3]))
 
 
 class WideRoom(PlainRoom):
@@ -350,8 +426,8 @@ class HalfRoom(PlainRoom):
 
 
 RIGHT = {
-    "MyLlamaAttention": [Llama, GroupedLlama, RotatesByAngle],
-    "MyCache": [Stacked, Growing, PlainRoom, RoomOnDemand, CountsAsFilled],
+    "MyLlamaAttention": [Llama, GroupedLlama, RotatesByAngle, MasksRows],
+    "MyCache": [Stacked, TwoRooms, CountsAsFilled],
     "next_word": [
         lambda logits: torch.argmax(logits[:, -1, :], dim=1),
         lambda logits: torch.stack([sample[-1].softmax(0).argmax() for sample in logits]),
@@ -370,6 +446,10 @@ WRONG = {
         (StartsAnew, "whose positions start at 0 with each piece", "with a cache in pieces of"),
         (NeverReads, "that forgets the pieces before", "What does the cache return"),
         (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
+        (MasksRowsAsOneHead, "over the rows of several heads"),
+        (MasksRowsOneByOne, "whose rows are repeated one by one"),
+        (QueriesFromZero, "whose queries are at position 0 again"),
+        (RotatedWhenRead, "keeps the keys as they are before the rotation"),
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
         (AlignedAtTheStart, "causal-top-left"),
         (Fused, "causal-top-left", "wherever several new tokens meet a cache"),
@@ -377,9 +457,16 @@ WRONG = {
         (Unscaled, "missing-scale"),
     ],
     "MyCache": [
-        (TakesAll, "no room is taken without an error; it should raise a ValueError"),
+        (TakesAll, "A call with 1 new token and room for 0 is taken without an error; it should raise a ValueError"),
         (FullTooEarly, "with ValueError: full"),
         (Asserts, "raises the error AssertionError; it should raise a ValueError"),
+        (RefusesWhenFull, "A call with 2 new tokens and room for 1 raises the error RuntimeError"),
+        (CountsFirst, "too late", "there was room for it"),
+        (Growing, "the buffers hold 0 numbers", "leaves behind: `keys` and `values`"),
+        (GrowingBuffers, "the buffers hold 0 numbers"),
+        (PlainRoom, "the buffers hold 0 numbers"),
+        (RoomOnDemand, "the buffers hold 0 numbers"),
+        (CopiesItsRoom, "a call makes `keys` anew"),
         (OverwritesTheStart, "token-missing-from-cache", "the new tokens alone"),
         (CountsUnseen, "has no integer `length`; `length` should be"),
         (SaysZero, "says in `length` that it holds 0; `length` should be"),

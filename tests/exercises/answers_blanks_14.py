@@ -122,6 +122,57 @@ class Folded(Shared):
         return self.mix((weights @ values).reshape(b, n, -1)), {"k": keys, "v": values}
 
 
+class ByHand(Shared):
+    """Each step by itself, and a tuple as the cache."""
+
+    def forward(self, x, cache=None):
+        keys, values = (self.shared(one[:, None]) for one in self.tell(x).chunk(2, -1))  # (b, 1, n, d)
+        if cache is not None:
+            keys, values = torch.cat([cache[0], keys], 2), torch.cat([cache[1], values], 2)
+        keep = self.keep(x.shape[1], keys.shape[2])
+        scores = self.split(self.ask(x)) @ keys.mT * self.width**-0.5
+        weights = scores.masked_fill(~keep, -torch.inf).softmax(self.axis)
+        return self.mix(self.merge(weights @ values)), (keys, values)
+
+    axis = -1
+
+    def shared(self, one):
+        return one
+
+    def split(self, queries):
+        return queries.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def merge(self, context):
+        return context.transpose(1, 2).flatten(2)
+
+
+class SplitByView(ByHand):
+    def split(self, queries):
+        return queries.view(len(queries), self.heads, -1, self.width)
+
+
+class MergedByReshape(ByHand):
+    def merge(self, context):
+        return context.reshape(len(context), context.shape[2], -1)
+
+
+class OverQueries(ByHand):
+    axis = -2
+
+
+class CopyPerHead(ByHand):
+    def shared(self, one):
+        return one.repeat(1, self.heads, 1, 1)
+
+
+class KeepsX(ByHand):
+    """The cache is all of x, twice, and everything is projected again in each call."""
+
+    def forward(self, x, cache=None):
+        whole = x if cache is None else torch.cat([cache[0], x], 1)
+        return super().forward(whole)[0][:, -x.shape[1] :], (whole, whole)
+
+
 class TopLeft(Shared):
     def keep(self, new, all_keys):
         return torch.ones(new, all_keys).tril().bool()
@@ -307,6 +358,16 @@ def loop_that_gathers_all(place):
     return loop_of(lambda scores, targets: -scores.log_softmax(-1).gather(-1, place(targets)[..., None]).mean())
 
 
+def loop_with_tensors(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        losses.append(loss_of_classes_second(model(inputs)[0], targets))
+        optimizer.zero_grad()
+        losses[-1].backward()
+        optimizer.step()
+    return losses
+
+
 def loop_without_graph(model, batches, make_optimizer):
     optimizer, losses = make_optimizer(model), []
     for inputs, targets in batches:
@@ -448,9 +509,9 @@ RIGHT = {
         loop_with_classes_second,
         loop_of(loss_of_classes_second, clear=lambda model, optimizer: model.zero_grad()),
     ],
-    "RotaryMultiQuery": [Turning, TurnedAnew, NamedOtherwise, NamedOtherwiseWithBiases],
+    "RotaryMultiQuery": [Turning, NamedOtherwise, NamedOtherwiseWithBiases],
     "MultiHeadFromMemory": [Packed, OneByOne, ByEinsum],
-    "MultiQueryWithCache": [Shared, Folded],
+    "MultiQueryWithCache": [Shared, Folded, ByHand],
     "cut_batch": [batch_by_loop, batch_by_unfold],
     "write_greedily": [greedy_by_first_call, greedy_token_by_token],
 }
@@ -476,12 +537,15 @@ WRONG = {
             loop_of(lambda scores, targets: F.cross_entropy(scores.mT, targets, reduction="none").mean()),
             "divided by all targets",
         ),
-        (loop_with_last_loss, "it should be"),
+        (loop_with_last_loss, "it should be a list of floats"),
+        (loop_with_tensors, "a list of tensors; it should be a list of floats"),
+        (lambda *three: torch.tensor(loop_by_negative_logs(*three)), "a Tensor; it should be a list of floats"),
         (loop_with_wrong_axis, "stopped"),
         (loop_after_the_step, "should be"),
     ],
     "RotaryMultiQuery": [
         (QueriesFromZero, "should be"),
+        (TurnedAnew, "keeps the keys as they are before the rotation"),
         (Unturned, "rotary-unused"),
         (NamedOtherwiseUnturned, "rotary-unused"),
         (NamedOtherwiseFromZero, "positions-restart-in-cache"),
@@ -499,6 +563,11 @@ WRONG = {
         (NoMask, "no-causal-mask"),
         (ForgetsOld, "remembers the last piece only"),
         (OutputOnly, "it should be two, the output and the cache"),
+        (SplitByView, "split-without-transpose"),
+        (MergedByReshape, "merge-without-transpose"),
+        (OverQueries, "softmax-wrong-axis"),
+        (KeepsX, "the cache keeps", "numbers per token; keys and values are"),
+        (CopyPerHead, "the cache keeps", "numbers per token; keys and values are"),
         (HeadsOfTheirOwn, "numbers per token"),
     ],
     "cut_batch": [

@@ -79,6 +79,7 @@ def describe_module(module: nn.Module) -> dict[str, Any]:
         forward: Whether its class defines `forward`.
         plain_modules, plain_tensors: The attributes that hold modules, or floating-point tensors, which are not
             registered, so that no optimizer sees their parameters and `.to()` leaves them behind.
+        buffered: How many floating-point numbers its buffers hold.
         shared: Name of a parameter that is another one under a second name -> the first name.
         dtypes: Name of a floating-point parameter -> its dtype, where that is not PyTorch's default.
     """
@@ -92,6 +93,7 @@ def describe_module(module: nn.Module) -> dict[str, Any]:
         "forward": type(module).forward is not nn.Module.forward,
         "plain_modules": listed,
         "plain_tensors": tensors,
+        "buffered": sum(one.numel() for one in module.buffers() if one.is_floating_point()),
         "shared": {name: names[id(one)] for name, one in every if names[id(one)] != name},
         "dtypes": {
             name: str(one.dtype).removeprefix("torch.")
@@ -139,6 +141,8 @@ def run_module(
         gradients: Name -> gradient, or None where none arrived; INPUT is x. Empty without a backward pass.
         made: What it made of new parameters, such as "Linear (24, 24)". An error has it as its attribute `made`.
         length: Its attribute `length` after the run, if that is an integer; else None.
+        kept: The numbers in the cache after the last piece, in ascending order; None if x came in one call.
+        moved: The names of the buffers that are other memory than before.
     """
     parameters = dict(module.named_parameters())
     with torch.no_grad():
@@ -153,13 +157,16 @@ def run_module(
     leaf = inputs[0].detach().requires_grad_(cotangent is not None)
     inputs = (leaf.clone(), *inputs[1:])  # an in-place change of a leaf is an error that leads astray
     before = [_snapshot(argument) for argument in inputs]
+    places = {name: buffer.data_ptr() for name, buffer in module.named_buffers()}
     torch.default_generator.manual_seed(0)
     with _parameters_made() as made:
-        result = _in_steps(module, inputs, steps, cache) if steps else module(*inputs)
+        result, kept = _in_steps(module, inputs, steps, cache) if steps else (module(*inputs), None)
     length = getattr(module, "length", None)
     length = length.item() if isinstance(length, Tensor) and length.numel() == 1 else length
     answer = {"result": result, "changed": _changed(before, inputs), "gradients": {}, "made": made}
     answer["length"] = length if type(length) is int else None
+    answer["kept"] = _numbers_in(kept) if len(steps) > 1 else None
+    answer["moved"] = [name for name, one in module.named_buffers() if places.get(name) != one.data_ptr()]
     if cotangent is not None and not answer["changed"] and _has_shape(result, cotangent.shape):
         if result.requires_grad:
             (result * cotangent.to(result.dtype)).sum().backward()
@@ -178,7 +185,7 @@ def _run_elsewhere(
     other = copy.deepcopy(module, {id(one): one.detach() for one in kept if not one.is_leaf}).to(place)
     with torch.no_grad():
         if elsewhere == "float32":
-            return _in_steps(other, inputs, steps, cache) if steps else other(*inputs)
+            return _in_steps(other, inputs, steps, cache)[0] if steps else other(*inputs)
         try:
             with OneDevice():
                 other(*inputs)
@@ -212,7 +219,17 @@ def _has_shape(result: Any, shape: torch.Size) -> bool:
     return isinstance(result, Tensor) and result.shape == shape
 
 
-def _in_steps(module: nn.Module, inputs: Sequence[Any], steps: Sequence[int], cache: FromSource | None) -> Any:
+def _numbers_in(cache: Any) -> Tensor:
+    numbers = [
+        one.detach().flatten() for one in tensors_of(getattr(cache, "__dict__", cache)) if one.is_floating_point()
+    ]
+    return torch.cat([torch.empty(0), *numbers]).double().sort().values
+
+
+def _in_steps(
+    module: nn.Module, inputs: Sequence[Any], steps: Sequence[int], cache: FromSource | None
+) -> tuple[Any, Any]:
+    """Run a module piece by piece; return its outputs, joined, and the last cache."""
     if cache is not None:
         module = _GivesBackItsCache(module, cache)
     x, outputs = inputs[0], []
@@ -228,8 +245,11 @@ def _in_steps(module: nn.Module, inputs: Sequence[Any], steps: Sequence[int], ca
             given = f"an output of the shape {tuple(output.shape)}"
             raise TypeError(f"for a piece of {piece.shape[1]} tokens `forward` gives back {given}")
         if output.shape[2:] != outputs[0].shape[2:]:
-            return output  # of the wrong shape: joined to the others it would fail in a line that isn't the learner's
-    return torch.cat(outputs, dim=1)
+            return (
+                output,
+                None,
+            )  # of the wrong shape: joined to the others it would fail in a line that isn't the learner's
+    return torch.cat(outputs, dim=1), *own
 
 
 class _GivesBackItsCache(nn.Module):

@@ -32,7 +32,7 @@ EXERCISE = CacheExercise(
     difficulty=3,
     minutes=5,
     prompt=(
-        "A cache has room for `max_len` tokens and holds `length` of them. `forward` gets the keys and values of the "
+        "A cache has room for `max_len` tokens, which it reserves once, in buffers, and holds `length` of them. `forward` gets the keys and values of the "
         "new tokens, writes them behind those that are there, adds to `length`, and returns the keys and the values "
         "of all tokens so far, the oldest first. If there is no room for the new tokens, it raises a ValueError."
     ),

@@ -88,6 +88,7 @@ EXERCISE = ModuleExercise(
     kv_heads="any",
     rotary=True,
     cache=(CACHE, "Cache"),
+    keeps_keys=True,
     wrong=WRONG_ROTATIONS
     + """
 folded = queries. => queries = queries.unflatten(1, (-1, self.num_kv_heads)).transpose(1, 2).flatten(1, 2); folded = queries. && context.view(queries.shape) => context.view(queries.shape).unflatten(1, (self.num_kv_heads, -1)).transpose(1, 2).flatten(1, 2)
@@ -101,6 +102,15 @@ folded = queries.reshape => folded = queries.transpose(1, 2).reshape
 keys, values = cache(keys, values) => cache(keys, values)
     attention that forgets the pieces before
     ? What does the cache return, and which keys and values do you go on with?
+scores = scores.view(*queries.shape[:3], -1) => pass && tril(scores.shape[-1] - scores.shape[-2]) => tril(scores.shape[-1] - x.shape[1])
+    attention whose mask lies over the rows of several heads: row 0 of the second head is no longer row 0 of the mask
+    ? The rows of head 0 are followed by those of head 1. Which row of the mask does token 0 of head 1 meet?
+~seen, -torch.inf => ~seen.repeat_interleave(queries.shape[1] // self.num_kv_heads, 0).view(-1, *seen.shape).repeat(self.num_kv_heads, 1, 1), -torch.inf
+    attention under a mask whose rows are repeated one by one, where the folded rows are one head after the other
+    ? Row 1 of the folded queries is token 1 of head 0. Which row of your mask does it meet?
+rotate(queries, cos, sin), rotate => rotate(queries, self.cos[: x.shape[1]], self.sin[: x.shape[1]]), rotate
+    attention whose queries are at position 0 again in each piece, and whose keys are where they should be
+    ? How many tokens does the cache hold before the new ones come, and which position has the first new query?
 0 if cache is None else cache.length => 0
     attention whose positions start at 0 with each piece
     ? How many tokens does the cache hold when a new one arrives?

@@ -65,5 +65,6 @@ class MultiQueryWithCache(nn.Module):
         raise NotImplementedError  # your lines, here and above""",
     any_layout=True,
     in_steps=True,
+    keeps_keys=True,
     kv_heads="one",
 )

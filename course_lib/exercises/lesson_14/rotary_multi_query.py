@@ -64,6 +64,7 @@ EXERCISE = ModuleExercise(
     ),
     stub="class RotaryMultiQuery(nn.Module): ...",
     in_steps=True,
+    keeps_keys=True,
     kv_heads="one",
     rotary=True,
     wrong=WRONG_ROTATIONS

@@ -84,10 +84,7 @@ optimizer.zero_grad() => pass
     ? What do the gradients of the last batch do in this one?
 optimizer.step() => pass
     the losses of a model that never changes
-    ? Which line moves the parameters?
-optimizer.zero_grad() => pass && loss.backward() => loss.backward(); optimizer.zero_grad()
-    the losses of a model whose gradients are zero when the optimizer looks at them
-    ? What happens between `backward` and `step`?
+    ? Which line moves the parameters, and are there gradients when it is their turn?
 F.cross_entropy(scores.flatten(0, 1), targets.flatten()) => F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="sum")
     the losses as a sum over the predictions
     ? Is the loss a sum or a mean?

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -41,7 +41,17 @@ class DrawnRun:
     @property
     def about(self) -> str:
         """Say what is special about the run."""
-        return self.sizes.about + (f" in pieces of {', '.join(map(str, self.steps))}" if self.steps else "")
+        return self.sizes.about + (f" in pieces of {', '.join(map(str, self.steps))}" if self.in_pieces else "")
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether there are several pieces, so that a cache is read."""
+        return len(self.steps) > 1
+
+    @property
+    def at_once(self) -> DrawnRun:
+        """The same run in one piece, in which no cache is read."""
+        return replace(self, steps=[self.sizes.num_tokens])
 
     def asked(self) -> list[Asked]:
         """Return the run, and the same one in evaluation if its result must be the same."""

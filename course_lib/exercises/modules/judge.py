@@ -29,6 +29,7 @@ from .task import ModuleTask
 from .verdicts import (
     find_spoiled,
     find_transposed,
+    of_cache,
     of_kept,
     of_no_bias,
     of_other_kind,
@@ -131,8 +132,10 @@ class ModuleJudge:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
         asked = special_runs(sizes, runs[1]) if earlier else runs
         drawn = [draw_run(exercise, layouts, run, self.rng) for run in asked]
-        ran = module.runs([part for one in drawn for part in one.asked()])
-        for number, one in enumerate(drawn):
+        # What is wrong without a cache is found first, so that nobody looks for it in a cache that is right.
+        tried = [drawn[0].at_once, *drawn] if exercise.in_steps else drawn
+        ran = module.runs([part for one in tried for part in one.asked()])
+        for number, one in enumerate(tried):
             try:
                 wrong = self._run(ran, layouts, one)
             except LearnerError as error:
@@ -180,7 +183,7 @@ class ModuleJudge:
     def _run(self, results: Iterator[Ran], layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
         """Judge the next of the results, which is that of the run; if it is repeated, the one after it is as well."""
         self.axes = layouts.sizes.axes(run.sizes.batch, run.sizes.num_tokens)
-        if run.steps:  # the sizes of pieces are numbers of tokens, too
+        if run.in_pieces:  # the sizes of pieces are numbers of tokens, too
             taken = {*run.steps, *accumulate(run.steps)}
             self.axes = {size: name for size, name in self.axes.items() if size not in taken}
         self.about = f"{self.built} and {run.about}"
@@ -212,6 +215,8 @@ class ModuleJudge:
         self.fitting = fitting
         if note := precision_note(ran.result, outputs[fitting[0]]):
             self.notes[note] = None
+        if self.exercise.keeps_keys and (wrong := of_cache(ran, layouts, run)) is not None:
+            return wrong
         return self._gradients(ran, layouts, run)
 
     def _gradients(self, ran: Ran, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:

@@ -80,7 +80,7 @@ class WrongRun:
             seen = f"Seen: {finding['evidence']}."
             return not_passed(entry.title, entry.id, evidence=(seen, *measured), where=finding.get("where"))
         seen, hint = relation(self.ran.result, self.expected) or ("", FIRST_STEP)
-        if self.run.steps:
+        if self.run.in_pieces:
             hint = (
                 "Is everything that a later piece needs in the cache, keys and values in the order in which they are "
                 "taken out, and nothing in the module?"

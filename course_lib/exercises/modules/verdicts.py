@@ -13,6 +13,7 @@ from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.relations import relation
 from course_lib.exercises.verdict import NEEDS_REVIEW, Verdict, not_passed
 
+from .drawn_run import DrawnRun
 from .layouts import CandidateLayouts
 from .naming import ask_doctor
 from .registration import UNREADABLE, Problem, listed, made_in_forward
@@ -73,6 +74,29 @@ def of_kept(wrong: Verdict) -> Verdict:
     seen = "A module built anew, which ran nothing before, gives the right result for this input."
     hint = "What does the first call leave in `self`, such as a mask, that later calls take?"
     return not_passed(wrong.message, evidence=(seen, *wrong.evidence), where=wrong.where, hint=hint)
+
+
+def of_cache(ran: Ran, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
+    """Judge what the cache holds after a run whose output is right; None if that is keys and values, as asked."""
+    if ran.kept is None or not ran.kept.numel():  # a cache of a kind that can't be read
+        return None
+    wanted, given = sum(layouts.sizes.projected[1:]), ran.kept.numel() / (run.sizes.batch * run.sizes.num_tokens)
+    if given != wanted:
+        sentence = (
+            f"The output is right, but the cache keeps {given:g} numbers per token; keys and values are {wanted}."
+        )
+        return not_passed(sentence, hint="What do you give back as the cache? Print the shape of each part.")
+    if not layouts.rotary or run.sizes.num_tokens < 3:  # the first token isn't turned, and the last may be zero
+        return None
+    for layout in layouts.projections(run.weights, run.x):
+        unrotated = torch.cat([role.flatten() for role in layout.roles[1:]]).sort().values
+        if torch.allclose(ran.kept, unrotated, 1e-6, 1e-9):
+            sentence = "The output is right, but your cache keeps the keys as they are before the rotation."
+            seen = ("All of them are rotated again in each call; a key that is rotated first is rotated once.",)
+            return not_passed(
+                sentence, evidence=seen, hint="Which comes first in `forward`: the rotation or the cache?"
+            )
+    return None
 
 
 def wrong_in_training(found: Difference, about: tuple[str, ...]) -> Verdict:

@@ -137,7 +137,7 @@ def test_nonsense_instead_of_parameters(parameters):
     assert stopped.value.sentence == "Your code stopped with this: what it reported was not a valid answer."
 
 
-RAN = {"result": 1, "changed": [], "gradients": {"w": None, 3: torch.ones(1), "v": "x"}}
+RAN = {"result": 1, "changed": [], "gradients": {"w": None, 3: torch.ones(1), "v": "x"}, "kept": "x", "moved": 3}
 
 
 def test_a_class():
@@ -145,7 +145,7 @@ def test_a_class():
     with remote(script, [LOADED]) as notebook:
         module = answer_of(notebook).build((2, 3), 0)
         assert module.parameters == {"w": (2, 3)} and module.plain_modules == ["a\\u202e"] and not module.forward
-        assert module.run({}, (torch.zeros(1),)) == (1, [], {"w": None, "v": None}, [], None)
+        assert module.run({}, (torch.zeros(1),)) == (1, [], {"w": None, "v": None}, [], None, None, [])
         notebook.forget()
         with pytest.raises(LearnerError, match="its process ended before"):
             module.run({}, (torch.zeros(1),))
