@@ -14,7 +14,7 @@ ASSIGNED = (
     *("starts", "start", "width", "num_heads", "split"),
 )
 SEEDS = (0, 1, 2)
-RATE = 4e-3
+RATE = 6e-3
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,9 @@ def test_the_good_start_lowers_the_loss_and_names_are_kept(capstone, seed):
     models = [capstone.trained_without(part, RATE, seed, 1500) for part in ("nothing", "start")]
     torch.set_num_threads(threads)
     with_start, without = map(capstone.held_out_loss, models)
-    assert with_start < 0.5 and without > with_start + 0.08  # of the lesson's table
-    kept = [capstone.facts_kept(story).get("name", False) for story in capstone.sixty(models[0])]
-    assert sum(kept) > 48
+    assert with_start < 0.41 and without > with_start + 0.03  # of the lesson's table
+    kept = [capstone.facts_kept(story) for story in capstone.sixty(models[0])]
+    assert sum(each.get("name", False) for each in kept) > 50 and sum(all(each.values()) for each in kept) > 30
 
 
 @pytest.mark.parametrize("seed", SEEDS)
