@@ -28,16 +28,13 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
-import copy
-from contextlib import contextmanager
 from textwrap import fill
 
 import torch
 from torch import nn
 
-from course_lib.attention import GroupedQueryAttention
 from course_lib.device import course_device
-from course_lib.exercises import filled, predict, sneak
+from course_lib.exercises import filled, predict
 from course_lib.pictures import draw_patch
 from course_lib.stories import load_storyteller, stories, with_attention, words
 
@@ -65,22 +62,6 @@ with storyteller.attentions[1].k_proj.register_forward_hook(exchanged):
 print("exchanged:", told_wrong.split()[-1])
 
 # %% [markdown]
-# **Predict.** Now ask it for the name of the *pig*. What does it say?
-
-# %%
-of_the_pig = story.replace("name of the bear", "name of the pig")
-guess = ...  # a name, in quotes
-predict(guess, lambda: storyteller.write(of_the_pig, num_words=1).split()[-1])
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# It says Zoe once more. In the stories that it learned from, the question was for the hero's name (lesson 00), so
-# nothing rewarded reading *whose* name is asked. What looks like an answer is a habit: a right output doesn't tell how
-# it came about.
-#
-# </details>
-#
 # The three lines of `exchanged` are an experiment on a model's inside. To go on you need a measure that *finds* heads
 # worth looking at, a way to *remove* one, and a way to *exchange* what it holds.
 #
@@ -178,8 +159,8 @@ def show_heads(scores):
         print(f"block {block}:", " ".join(f"{score:.2f}" for score in heads))
 
 
-multi_query = load_storyteller("multi-query").to(device)
-show_heads(looks_up(multi_query, "name"))  # where the next word says a name again
+stored = load_storyteller("multi-query").to(device)
+show_heads(looks_up(stored, "name"))  # where the next word says a name again
 
 # %% [markdown]
 # In this model head 0 of block 1 looks where the right name is. Wang et al. found heads that do this in GPT-2, and
@@ -207,6 +188,7 @@ show_heads(looks_up(load_storyteller("best").to(device), "name"))
 # own copy of keys and values. It has an attribute `edit`, which is `None` at first. If it is set to a function,
 # `forward` calls `edit(queries, keys, values)`, each (batch, head, token, head_dim), and goes on with the three that
 # it returns.
+
 
 # %%
 class MyOpenAttention(nn.Module):
@@ -255,88 +237,39 @@ MyOpenAttention = filled("MyOpenAttention", MyOpenAttention)
 #
 # </details>
 #
-# The proof has two halves. Without `edit` your class must compute what the library's does. With it, a change to one
-# head must do what the same change to a weight matrix does: queries twice as long and keys three times as long are like
-# six times the head's rows of $W^Q$, and half the values are like half its columns of $W^O$ (lesson 03).
+# Now your class goes into the storytellers, with the weights that were trained. From here on, an experiment is a
+# dictionary that says which block gets which `edit`. `run_with` runs a model with it, `only` makes an `edit` that
+# changes some of the three and leaves the others, and `sure_of` says how much probability, on average, the model gives
+# to the right word where a fact is said again:
 
 # %%
-torch.manual_seed(5)
-reference = GroupedQueryAttention(11, 12, num_heads=4, num_kv_heads=2).to(device)
-samples = torch.randn(5, 7, 11, generator=torch.Generator().manual_seed(2)).to(device)
 PARTS = ("queries", "keys", "values")
 
 
-def scaled(head):
-    def edit(*parts):
-        changed = [part.clone() for part in parts]
-        for part, factor in zip(changed, (2.0, 3.0, 0.5), strict=True):
-            part[:, head] *= factor
-        return changed
-
-    return edit
-
-
-def proof(module_class):
-    module = module_class(11, 12, 4, 2).to(device)
-    module.load_state_dict(reference.state_dict())
-    torch.testing.assert_close(module(samples), reference(samples))
-    for head in range(4):
-        own = slice(3 * head, 3 * head + 3)
-        module.edit, like = scaled(head), copy.deepcopy(reference)
-        like.q_proj.weight.data[own] *= 6
-        like.out_proj.weight.data[:, own] *= 0.5
-        failed = f"`edit` changed head {head}, and the output is wrong"
-        torch.testing.assert_close(module(samples), like(samples), msg=failed)
-
-
-proof(MyOpenAttention)
-print("without an edit, and with an edit of each head: equal")
-
-# %% [markdown]
-# **Now cheat.** Write a class with a mistake that this proof doesn't see.
-
-# %%
-Sneaky = ...  # a class like MyOpenAttention, with your mistake, in place of the dots
-sneak("MyOpenAttention", Sneaky, proof)
-
-# %% [markdown]
-# <details><summary>A way in</summary>
-#
-# The proof knows four heads and two kv heads, and its edits treat all tokens alike. A class in which two heads always
-# share a kv head passes. So does one that divides by the root of 3, whatever its head width.
-#
-# </details>
-#
-# Now it goes into the storytellers, with the weights that were trained. `run_with` changes one of the three in one
-# block, and `sure_of` says how much probability, on average, the model gives to the right word where a fact is said
-# again:
-
-# %%
 def opened(form, num_kv_heads):
-    def attention(d_in, d_out, num_heads):
-        return MyOpenAttention(d_in, d_out, num_heads, num_kv_heads)
+    def attention(*sizes):
+        return MyOpenAttention(*sizes, num_kv_heads)
 
     return with_attention(load_storyteller(form), attention).to(device)
 
 
-@contextmanager
-def edited(model, block, edit):
-    model.attentions[block].edit = edit
-    try:
-        yield
-    finally:
-        model.attentions[block].edit = None
-
-
 @torch.no_grad()
-def run_with(model, tokens, block, part, change):  # the model's logits
-    def edit(*parts):
-        changed = list(parts)
-        changed[PARTS.index(part)] = change(parts[PARTS.index(part)])
-        return changed
-
-    with edited(model, block, edit):
+def run_with(model, tokens, edits):  # edits: block -> edit; returns the logits
+    for block, edit in edits.items():
+        model.attentions[block].edit = edit
+    try:
         return model(tokens)
+    finally:
+        for block in edits:
+            model.attentions[block].edit = None
+
+
+def only(change, *which):  # which: some of PARTS
+    def edit(*parts):
+        named = zip(PARTS, parts, strict=True)
+        return [change(one) if name in which else one for name, one in named]
+
+    return edit
 
 
 def sure_of(logits):  # kind -> a probability
@@ -348,6 +281,13 @@ def show_sure(name, logits):
     shown = "  ".join(f"{kind} {sure:.2f}" for kind, sure in sure_of(logits).items())
     print(f"{name:18} {shown}")
 
+
+# %%
+multi_query = opened("multi-query", 1)
+as_it_is = run_with(multi_query, tokens, {})
+with torch.no_grad():
+    torch.testing.assert_close(as_it_is, stored(tokens))
+print("your class in the storyteller: the same logits")
 
 # %% [markdown]
 # ## Remove it
@@ -392,16 +332,9 @@ def emptied(*heads):  # an edit that puts the mean in the place of their values
     return edit
 
 
-@torch.no_grad()
-def without(model, block, *heads):
-    with edited(model, block, emptied(*heads)):
-        return model(tokens)
-
-
-multi_query = opened("multi-query", 1)
-show_sure("multi-query", multi_query(tokens))
+show_sure("multi-query", as_it_is)
 for head in range(4):
-    show_sure(f"without (1, {head})", without(multi_query, 1, head))
+    show_sure(f"without (1, {head})", run_with(multi_query, tokens, {1: emptied(head)}))
 
 # %% [markdown]
 # The measure named the right head of block 1: without it hardly a fact is left, and without one of the other three
@@ -413,14 +346,15 @@ for head in range(4):
 # %%
 best = opened("best", 2)
 guess = ...  # a number from 0 to 1
-predict(guess, lambda: sure_of(without(best, 2, 2))["name"], within=0.1)
+without = run_with(best, tokens, {2: emptied(2)})
+predict(guess, lambda: sure_of(without)["name"], within=0.1)
 
 # %%
-show_sure("best", best(tokens))
-show_sure("without (2, 2)", without(best, 2, 2))
-show_sure("and (2, 1)", without(best, 2, 1, 2))
-with edited(best, 1, emptied(2, 3)):
-    show_sure("and (1, 2), (1, 3)", without(best, 2, 1, 2))
+show_sure("best", run_with(best, tokens, {}))
+show_sure("without (2, 2)", without)
+show_sure("and (2, 1)", run_with(best, tokens, {2: emptied(1, 2)}))
+more = {1: emptied(2, 3), 2: emptied(1, 2)}
+show_sure("and (1, 2), (1, 3)", run_with(best, tokens, more))
 
 # %% [markdown]
 # Without (2, 2) little is lost. Without both heads that look at the name in block 2, more is. When the two of block 1
@@ -432,11 +366,12 @@ with edited(best, 1, emptied(2, 3)):
 #
 # ## Two stories that differ in one word
 #
-# We know that head (1, 2) of "weight split" carries the name. *How*? Take a second story, equal to the first up to the
-# hero's name, Mila. Let the model read both, and bring one thing at a time from Mila's run into Zoe's: the queries of
-# this head, its keys, or its values. If the model then says Mila, that thing carried the name.
+# Head (1, 2) of "weight split", the model at the top, carries the name: in lesson 03 you removed all eight in turn.
+# *How* does it carry it? Take a second story, equal to the first but for the hero's name, Mila. Let the model read
+# both, and bring one thing at a time from Mila's run into Zoe's: the queries of this head, its keys, or its values. If
+# the model then says Mila, that thing carried the name.
 #
-# **Write it yourself.** What the heads have here, with one head taken from there.
+# **Write it yourself.** Return what the heads have `here`, with one head taken from `there`.
 
 
 # %%
@@ -478,28 +413,25 @@ def says(logits, names):  # in how many of the stories
     return (last == right).float().mean().item()
 
 
-@torch.no_grad()
-def parts_of(model, tokens, block):  # name -> (b, h, t, d)
+def parts_of(model, tokens, edits):  # in block 1: name -> (b, h, t, d)
     kept = {}
 
     def keep(*parts):
         kept.update(zip(PARTS, parts, strict=True))
         return parts
 
-    with edited(model, block, keep):
-        model(tokens)
+    run_with(model, tokens, edits | {1: keep})
     return kept
 
 
-here, there = read(GIRLS), parts_of(model, read(others), 1)
+def with_patch(part, here, there):  # head (1, 2) gets one part from there
+    change = only(lambda tensor: patch(tensor, there[part], 2), part)
+    return run_with(model, here, {1: change})
+
+
+here, there = read(GIRLS), parts_of(model, read(others), {})
 own = [hero for hero in GIRLS for _ in BOYS]
 other = [hero for hero in others for _ in BOYS]
-
-
-def with_patch(part):
-    return run_with(model, here, 1, part, lambda one: patch(one, there[part], 2))
-
-
 draw_patch("Zoe", "Mila", PARTS, "queries")
 
 # %% [markdown]
@@ -508,11 +440,11 @@ draw_patch("Zoe", "Mila", PARTS, "queries")
 
 # %%
 guess = ...  # one of the three, in quotes
-predict(guess, lambda: max(PARTS, key=lambda part: says(with_patch(part), other)))
+patched = {part: with_patch(part, here, there) for part in PARTS}
+predict(guess, lambda: max(PARTS, key=lambda part: says(patched[part], other)))
 
 # %%
-for part in PARTS:
-    logits = with_patch(part)
+for part, logits in patched.items():
     said = f"own name {says(logits, own):.2f}, other name {says(logits, other):.2f}"
     print(f"{part:8} {said}")
 
@@ -527,7 +459,7 @@ for part in PARTS:
 # What are the keys for, then? For *where*. You can see it within a single story: exchange the keys of two of its words,
 # and leave the values where they are.
 #
-# **Write it yourself.** Exchange what two tokens have.
+# **Write it yourself.** Return what the heads have `here`, with two tokens exchanged.
 
 
 # %%
@@ -557,34 +489,36 @@ friends = BOYS * len(GIRLS)
 zoe, leo = 9, 31  # the tokens at which the two names are introduced
 
 
-def exchanging(*which):  # some of PARTS
-    def edit(*parts):
-        return [
-            patch(one, exchange(one, zoe, leo), 2) if name in which else one
-            for name, one in zip(PARTS, parts, strict=True)
-        ]
-
-    with torch.no_grad(), edited(model, 1, edit):
-        return model(here)
+def exchanging(*which):  # the logits, with these of PARTS exchanged in head (1, 2)
+    change = only(lambda tensor: patch(tensor, exchange(tensor, zoe, leo), 2), *which)
+    return run_with(model, here, {1: change})
 
 
-logits = exchanging("keys")
-print(f"keys:   hero {says(logits, own):.2f}, friend {says(logits, friends):.2f}")
-logits = exchanging("values")
-print(f"values: hero {says(logits, own):.2f}, friend {says(logits, friends):.2f}")
+for part in ("keys", "values"):
+    logits = exchanging(part)
+    said = f"hero {says(logits, own):.2f}, friend {says(logits, friends):.2f}"
+    print(f"{part:7} {said}")
 
 # %% [markdown]
-# This was the exchange at the top, in a hundred stories. The keys are labels on boxes, and the values are what is in
-# them. Exchange either, and whoever looks for the hero finds the friend. And if both are exchanged? Each label is on
-# its own box again, and attention doesn't care in which order the boxes stand:
+# The first row is the exchange at the top, in a hundred stories. The keys are labels on boxes, and the values are what
+# is in them. Exchange either, and whoever looks for the hero finds the friend.
+#
+# **Predict.** Now exchange both, the keys and the values. Whose name does the model say?
 
 # %%
-with torch.no_grad():
-    as_it_was = model(here)[:, -1]
-torch.testing.assert_close(exchanging("keys", "values")[:, -1], as_it_was)
-print("keys and values exchanged: the same logits after the last token")
+guess = ...  # "hero" or "friend"
+logits = exchanging("keys", "values")
+hero_first = says(logits, own) > says(logits, friends)
+predict(guess, lambda: "hero" if hero_first else "friend")
 
 # %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The hero's, in all hundred stories. Each label is on its own box again, and this head doesn't care in which order the
+# boxes stand.
+#
+# </details>
+#
 # ## Who wrote the labels
 #
 # A key of block 1 is computed from what block 0 left at that word. The name itself is there from the start. That it is
@@ -598,51 +532,43 @@ def silent(queries, keys, values):  # every head finds its mean, everywhere
     return queries, keys, values.mean(dim=(0, 2), keepdim=True).expand_as(values)
 
 
-with edited(model, 0, silent):
-    unwritten = parts_of(model, tokens, 1)
-
-
-def without_messages(part):
-    return run_with(model, tokens, 1, part, lambda one: patch(one, unwritten[part], 2))
-
-
-# %%
-show_sure("weight split", model(tokens))
+unwritten = parts_of(model, tokens, {0: silent})
+show_sure("weight split", run_with(model, tokens, {}))
 for part in PARTS:
-    show_sure(f"unwritten {part}", without_messages(part))
+    show_sure(f"unwritten {part}", with_patch(part, tokens, unwritten))
 
 # %% [markdown]
 # The values hardly need the messages. The queries need them most widely: they have to know which kind of word comes
-# next. The keys need them for names and animals, and not for things, colours and places. Is it the kind that decides?
+# next. The keys need them for names and animals, and not for things, colours and places. Why for these two?
 #
-# **Predict.** These stories have one thing at most. Take others that have *two* things. How sure of the right thing is
-# the model with unwritten keys?
+# **Predict.** These stories have one thing at most. Take others, with *two* things, again with unwritten keys. Where
+# one of the two is said again, how much probability goes to the *other* one?
 
 # %%
-found = {1: [], 2: []}  # number of things in a story -> probabilities of the right one
+right, wrong = [], []  # probabilities of the two things, where the right one comes next
 for one in stories(400, seed=2_300_000):
     things = [fact for fact in one.facts if fact.kind == "thing"]
-    number = len({fact.word for fact in things})
-    if number == 0:
-        continue
-    text = model.encode(one.text)
-    with edited(model, 0, silent):
-        keys = parts_of(model, text, 1)["keys"]
-    logits = run_with(model, text, 1, "keys", lambda k, keys=keys: patch(k, keys, 2))
-    right = logits.softmax(-1)[0, :-1].gather(1, text[0, 1:, None])[:, 0].tolist()
-    found[number] += [right[at] for fact in things for at in fact.repeats]
+    both = {fact.word for fact in things}
+    if len(both) == 2:
+        text = model.encode(one.text)
+        logits = with_patch("keys", text, parts_of(model, text, {0: silent}))
+        for fact in things:
+            sure = logits.softmax(-1)[0, list(fact.repeats)]  # (repeat, word)
+            (wrong_one,) = both - {fact.word}
+            right += sure[:, model.numbers[fact.word]].tolist()
+            wrong += sure[:, model.numbers[wrong_one]].tolist()
 
 guess = ...  # a number from 0 to 1
-predict(guess, lambda: sum(found[2]) / len(found[2]), within=0.1)
+predict(guess, lambda: sum(wrong) / len(wrong), within=0.1)
 if guess is not ...:
-    print(f"with one thing: {sum(found[1]) / len(found[1]):.2f}")
+    print(f"to the right one: {sum(right) / len(right):.2f}")
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
 # Not the kind decides but the number. The stories before had one hero and mostly one friend: two names, two animals.
 # Where there is one of a kind, any word of that kind is the right one. Where there are two, a key has to say whose it
-# is.
+# is, and without the messages it says so less clearly.
 #
 # </details>
 #
@@ -652,98 +578,17 @@ if guess is not ...:
 #
 # Now do exercise 6 of [the sheet](exercises/10_exercises.ipynb).
 #
-# ## The column that vanishes
-#
-# A softmax has to give its whole weight away. What does a head do where there is nothing to look up? Here is where the
-# name mover of "multi-query" looks, once it has read twenty words:
-
-# %%
-weights = weights_of(load_storyteller("multi-query").to(device))[1, :, 0]  # (b, q, k)
-fact_next = torch.stack(list(repeats.values())).any(dim=0)
-fact_next[:, :20] = False
-no_fact = ~fact_next
-no_fact[:, :20] = False
-print(f"a fact comes next:  (start) {weights[fact_next][:, 0].mean():.2f}")
-print(f"another word:       (start) {weights[no_fact][:, 0].mean():.2f}", end=", ")
-for what, some in (("full stops", ["."]), ("names", GIRLS + BOYS)):
-    numbers = torch.tensor([multi_query.numbers[word] for word in some], device=device)
-    on_them = (weights * torch.isin(tokens, numbers)[:, None]).sum(dim=-1)  # (b, q)
-    print(f"{what} {on_them[no_fact].mean():.2f}", end=", ")
-print(f"\nhalf of these give (start) less than {weights[no_fact][:, 0].median():.3f}")
-
-# %% [markdown]
-# Where a fact comes next, the column of `(start)` vanishes. Elsewhere it gets some of the weight, in a few rows a lot;
-# full stops and names get some as well, and the rest is spread over the other words. Is `(start)` an **attention sink**
-# (Xiao et al., [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023;
-# lesson [09](09_smaller_caches.ipynb)), which takes weight that isn't needed? Or does the head fetch something there? A
-# bright column doesn't tell. Your tools do: set the head's value at `(start)` to 0, and its weight carries nothing.
-
-
-# %%
-def loss_of(logits):
-    logits, following = logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
-    return nn.functional.cross_entropy(logits, following).item()
-
-
-def loss_if_start(value):  # (d): what head 0 finds at (start)
-    def change(values):
-        changed = values.clone()
-        changed[:, 0, 0] = value
-        return changed
-
-    return loss_of(run_with(multi_query, tokens, 1, "values", change))
-
-
-values = parts_of(multi_query, tokens, 1)["values"][:, 0]  # (b, t, d)
-start = values[0, 0]  # no story has another one
-short, usual = start.norm().item(), values[:, 1:].norm(dim=-1).mean().item()
-print(f"length of the value of (start): {short:.1f}; of the others: {usual:.1f}")
-print(f"loss without the head: {loss_of(without(multi_query, 1, 0)):.3f}")
-print(f"loss as it is: {loss_of(multi_query(tokens)):.3f}", end=", ")
-print(f"with nothing at (start): {loss_if_start(0 * start):.3f}")
-
-# %% [markdown]
-# Nothing is fetched from there. Is that so because the value is short? **Predict** the loss when it is made six times
-# as long, as long as the others.
-
-# %%
-guess = ...  # such as 0.5
-predict(guess, lambda: loss_if_start(6 * start), within=0.03)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# Hardly anything happens. That alone doesn't acquit the length: perhaps no value of this length does much there.
-#
-# </details>
-#
-# So cross the two: values that point where those of `(start)` and of some words do, in three lengths.
-
-# %%
-directions = {"(start)": start}
-for word in (".", "said", "Zoe"):
-    sample, at = (tokens == multi_query.numbers[word]).nonzero()[0]
-    directions[word] = values[sample, at]
-print("length ", *(f"{length:5.1f}" for length in (short, usual, 3 * usual)))
-for name, value in directions.items():
-    unit = value / value.norm()
-    losses = [loss_if_start(length * unit) for length in (short, usual, 3 * usual)]
-    print(f"{name:7}", *(f"{loss:.3f}" for loss in losses))
-
-# %% [markdown]
-# As short as it is, a value does no harm wherever it points. As long as the others, `(start)` still does next to none,
-# and a word a little. At three times that length all of them do, `(start)` least. So both count, and the length alone
-# would do. In this model `(start)` is a sink; in another, a head might look at the first token to copy it, with the
-# same bright column. Exercise 4 of [the sheet](exercises/10_exercises.ipynb) measures such columns.
-#
 # ## Your turn: an unknown model
 #
 # "no positions" was trained without any positions. Nobody has told you what its heads do. Open it with
 # `opened("no positions", 1)`, and find out with your own tools:
 #
 # 1. Which heads look up the names, which the things, which the animals?
-# 2. Remove the heads that you have found, one at a time and then together. What does each carry alone?
+# 2. Remove the heads that you have found, first each alone and then together. What does each carry?
 # 3. Does it need the messages of block 0 in its keys, as "weight split" does?
+# 4. How much weight goes to the first token, (start), which is no word of the story (exercise 4 of [the
+#    sheet](exercises/10_exercises.ipynb))? Set its values to 0, in block 1 and then in block 0. What happens to the
+#    loss?
 #
 # <details><summary>Answers</summary>
 #
@@ -763,24 +608,40 @@ for name, value in directions.items():
 #    ```python
 #    unknown = opened("no positions", 1)
 #    for heads in ((0,), (3,), (0, 3)):
-#        show_sure(f"without {heads}", without(unknown, 1, *heads))
+#        show_sure(f"without {heads}", run_with(unknown, tokens, {1: emptied(*heads)}))
 #    ```
 #
 # 3. Yes, and more so. Take both heads from the run with a silent block 0:
 #
 #    ```python
-#    with edited(unknown, 0, silent):
-#        unwritten = parts_of(unknown, tokens, 1)
-#
-#    def both(keys):
-#        return patch(patch(keys, unwritten["keys"], 0), unwritten["keys"], 3)
-#
-#    show_sure("unwritten keys", run_with(unknown, tokens, 1, "keys", both))
+#    unwritten = parts_of(unknown, tokens, {0: silent})["keys"]
+#    both = only(lambda keys: patch(patch(keys, unwritten, 0), unwritten, 3), "keys")
+#    show_sure("unwritten keys", run_with(unknown, tokens, {1: both}))
 #    ```
 #
 #    Names and animals fall below half, and things suffer, too. So it tells hero and friend apart by what block 0 has
 #    written, which may well include places: the mask reveals them (lesson 07). One task, several solutions: a circuit
 #    that you find in one model needn't be in the next.
+#
+# 4. Every head of block 1 gives it more than any of block 0:
+#
+#    ```python
+#    weights = weights_of(load_storyteller("no positions").to(device))
+#    show_heads(weights[:, :, :, 1:, 0].mean(dim=(1, 3)))
+#
+#    def nothing_at_start(values):
+#        changed = values.clone()
+#        changed[:, :, 0] = 0
+#        return changed
+#
+#    for edits in ({}, {1: only(nothing_at_start, "values")}, {0: only(nothing_at_start, "values")}):
+#        scores = run_with(unknown, tokens, edits)[:, :-1].transpose(1, 2)  # (b, word, t)
+#        print(*edits, nn.functional.cross_entropy(scores, tokens[:, 1:]).item())
+#    ```
+#
+#    In block 1 nothing is fetched there: (start) is an **attention sink** (lesson [09](09_smaller_caches.ipynb)), which
+#    takes the weight that a softmax has to give away somewhere. In block 0 the column is darker, and without what is
+#    fetched there the loss nearly doubles. Brightness tells where a head looks, once more, and not what it needs.
 #
 # </details>
 #
