@@ -417,7 +417,7 @@ print("the same story, word by word from the cache:", cached == told)
 # %%
 kept = tokens_per_second(storyteller, num_tokens=2, rounds=1).bytes_per_token
 guess = ...  # bytes
-predict(guess, lambda: kept)
+predict(guess, lambda: int(kept))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -695,8 +695,7 @@ if online and transformers:
 # ## What you have now
 #
 # You have Llama's attention, equal to the one in `transformers`, a cache, a storyteller that writes with both, and a
-# test for caches. A cache still needs room for each token in each block. The next
-# lesson makes it smaller.
+# test for caches. A cache still needs room for each token in each block. The next lesson makes it smaller.
 #
 # **Practise:** [five exercises](exercises/08_exercises.ipynb), about twenty-five minutes.
 #
