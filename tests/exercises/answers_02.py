@@ -182,7 +182,7 @@ WRONG = {
     "padding_mask": [
         (lambda n, t: padding_by_loop(n, t).int(), "int32; it should be bool"),
         (padding_without_return, "returns-none"),
-        (lambda n, t: padding(n, max(n))[:, None, None], "has the shape (3, 1, 1, 10); it should be (3, 1, 1, 12)"),
+        (lambda n, t: padding(n, max(n))[:, None, None], "has the shape (9, 1, 1, 13); it should be (9, 1, 1, 15)"),
         (lambda lengths, n: lengths.sort() or ..., "input-modified"),
     ],
     "joined_mask": [

@@ -94,12 +94,12 @@ WRONG = {
         (lambda m, strides, index: str(m[0]), "it should be a number"),
     ],
     "strides_by_head": [
-        (lambda t, h, d: (t, h, d, 1), "it should be (96, 6, 12, 1)"),
+        (lambda t, h, d: (t, h, d, 1), "Your result is (9, 6, 3, 1); it should be ("),
         (lambda t, h, d: t * h * d, "it should be 4 values"),
     ],
     "split_heads": [
         (split_in_place, "input-modified"),
-        (split_fixed, "Which of the sizes is another one"),
+        (split_fixed, "Which line decides this size?"),
         (lambda x, h: x.chunk(h, -1), "gives back a tuple; it should be a tensor"),
     ],
     "merge_heads": [

@@ -556,7 +556,7 @@ WRONG = {
         (Unscaled, "missing-scale"),
         (Scrambled, "merge-without-transpose"),
         (NotMixed, "output-projection-missing"),
-        (Later, "should be"),
+        (Later, "mask-transposed"),
     ],
     "MultiQueryWithCache": [
         (TopLeft, "causal-top-left"),
