@@ -31,7 +31,7 @@ from .differences import (
     precision_note,
 )
 from .drawn_cases import WithDrawnCases
-from .edges import FAR_ROWS, FLOAT32, edge_cases, in_float32, in_float64
+from .edges import FAR_ROWS, FLOAT32, ZEROS, edge_cases, in_float32, in_float64
 from .exercise import Case
 from .explanation import UNDEFINED, Explanations, gives
 from .function_gradients import LEAVES, LEAVING, gradient_faults
@@ -363,9 +363,9 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
 
 
 def _stays_finite(solution: Callable[..., Any], case: Case) -> bool:
-    """Return whether a solution that isn't guarded against large scores, early in the course, can do without."""
-    far = case.about in (FAR_ROWS, FLOAT32)
-    return not far or not any(one.isnan().any() for one in tensors_in(solution(*built(case.arguments))))
+    """Return whether the solution needs no guard against large scores or zeros, or has one: nan is no right result."""
+    unusual = case.about in (FAR_ROWS, FLOAT32, ZEROS)
+    return not unusual or not any(one.isnan().any() for one in tensors_in(solution(*built(case.arguments))))
 
 
 def _same_size(results: Sequence[Any]) -> bool:

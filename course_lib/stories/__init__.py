@@ -1,9 +1,9 @@
 """A language of little stories of which every fact is known, and small models that learn to speak it."""
 
-from .exchange import with_attention
+from .exchange import with_attention, with_window
 from .forms import FORMS, TRAINED, file_of, load_storyteller, new_storyteller, save_weights
 from .language import KINDS, Fact, Story, joined, stories, words
-from .measured import Speed, facts_kept, read_held_out, tokens_per_second
+from .measured import Speed, facts_kept, read_held_out, sure_by_distance, tokens_per_second
 from .page import save_page
 from .storyteller import MakeAttention, Storyteller, sinusoids
 
@@ -26,7 +26,9 @@ __all__ = [
     "save_weights",
     "sinusoids",
     "stories",
+    "sure_by_distance",
     "tokens_per_second",
     "with_attention",
+    "with_window",
     "words",
 ]

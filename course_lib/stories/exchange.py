@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations, product
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.attention import MultiHeadAttentionWrapper
+from course_lib.attention import MultiHeadAttentionWrapper, check_at_least, check_positive, window_keep
 from course_lib.attention.convert import wrapper_to_split
-from course_lib.calling import first_tensor
+from course_lib.calling import first_tensor, parameters_of
 
 from .storyteller import MakeAttention, Storyteller, check_storyteller
 
@@ -41,6 +43,41 @@ def with_attention(model: Storyteller, attention: MakeAttention) -> Storyteller:
     other = around(model, attention)
     for trained, new in zip(model.attentions, other.attentions, strict=True):
         fit_weights(trained, new, model.options["width"])
+    return other
+
+
+def with_window(
+    model: Storyteller, window: int, num_sinks: int = 0, *, mask: Callable[[int, int], Tensor] | None = None
+) -> Storyteller:
+    """The same storyteller with a sliding window in each block.
+
+    Args:
+        model: A storyteller whose attention takes `keep`; it stays as it is.
+        window: Number of keys that a query attends to, itself included.
+        num_sinks: Number of first tokens that it attends to besides.
+        mask: Makes the mask, (query, key), in place of `window_keep`, called as mask(num_tokens, window).
+
+    Raises:
+        ValueError: A window below 1, num_sinks below 0, or num_sinks beside a mask.
+        TypeError: A number that is no integer, the model is no Storyteller, or its attention takes no `keep`.
+    """
+    check_storyteller(model)
+    check_positive(window=window)
+    check_at_least(0, num_sinks=num_sinks)
+    if mask is not None and num_sinks:
+        raise ValueError(f"num_sinks is {num_sinks}, but the mask is called without it: leave one of the two out")
+    other = copy.deepcopy(model)
+
+    def add_keep(_: nn.Module, inputs: tuple[Tensor, ...], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        new, cache = inputs[0].shape[1], options.get("cache")
+        num_keys = new + (cache.length if cache else 0)
+        keep = mask(num_keys, window) if mask else window_keep(num_keys, num_keys, window, num_sinks=num_sinks)
+        return inputs, options | {"keep": keep[num_keys - new :].to(inputs[0].device)}
+
+    for attention in other.attentions:
+        if all(each.name != "keep" for each in parameters_of(attention)):
+            raise TypeError(f"{type(attention).__name__} takes no `keep`: give a model of another form, such as llama")
+        attention.register_forward_pre_hook(add_keep, with_kwargs=True)
     return other
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.attention import KVCache, check_positive
 
 from .kept import facts_kept_by
-from .language import CHOICES, KINDS, PRONOUNS, stories
+from .language import CHOICES, KINDS, PRONOUNS, Story, stories
 from .storyteller import Storyteller, check_storyteller
 
 HELD_OUT_SEED = 2_000_000  # of stories that no model is trained on
@@ -87,22 +88,56 @@ def facts_kept(subject: str | Storyteller, *, count: int | None = None) -> dict[
 @torch.no_grad()
 def read_held_out(model: Storyteller, *, count: int = HELD_OUT) -> HeldOut:
     """Let a storyteller of the course's language read stories that it was not trained on."""
-    check_storyteller(model)
-    check_positive(count=count)
     found: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
     losses: list[Tensor] = []
-    for story in stories(count, seed=HELD_OUT_SEED):
-        tokens = model.encode(story.text)
-        logs = F.log_softmax(model(tokens)[0].float(), dim=-1).cpu()  # (t, v): row i predicts token i + 1
-        right = tokens[0, 1:].cpu()
+    for story, logs, right in _read(model, count):
         losses.append(-logs[:-1].gather(1, right[:, None])[:, 0])
         for fact in story.facts:
-            for at in fact.repeats:
-                word = model.vocabulary[int(right[at])]
-                among = torch.tensor([model.numbers[each] for each in alternatives(fact.kind, word)])
-                found[fact.kind].append((logs[at, model.numbers[word]] - logs[at, among].logsumexp(0)).exp())
+            found[fact.kind] += [_sure(model, fact.kind, logs[at], int(right[at])) for at in fact.repeats]
     sure = {kind: float(torch.stack(values).mean()) for kind, values in found.items() if values}
     return HeldOut(float(torch.cat(losses).mean()), sure)
+
+
+@torch.no_grad()
+def sure_by_distance(model: Storyteller, kind: str, *, count: int = HELD_OUT) -> Tensor:
+    """Measure how sure a model is of each fact that a held-out story comes back to, see `facts_kept`.
+
+    Args:
+        model: A storyteller of the course's language.
+        kind: Of fact, such as "name".
+        count: How many stories it reads.
+
+    Returns:
+        (repeat, 2): how many tokens before the last token that is read the right word was said last (infinity: never in
+        this spelling), and the probability that the model gives to it.
+
+    Raises:
+        ValueError: A kind that there is not, or a count below 1.
+        TypeError: What is no storyteller, or a count that is no integer.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}: choose one of {', '.join(KINDS)}")
+    rows: list[list[float]] = []
+    for story, logs, right in _read(model, count):
+        for at in [at for fact in story.facts if fact.kind == kind for at in fact.repeats]:
+            said = (right[:at] == right[at]).nonzero()  # right[i] is token i + 1; token `at` is the last that is read
+            ago = at - 1 - int(said[-1]) if len(said) else math.inf
+            rows.append([ago, float(_sure(model, kind, logs[at], int(right[at])))])
+    return torch.tensor(rows).view(-1, 2)
+
+
+def _read(model: Storyteller, count: int) -> Iterator[tuple[Story, Tensor, Tensor]]:
+    """Yield held-out stories, log-probabilities, (t, v), of which row i predicts token i + 1, and tokens 1 to t - 1."""
+    check_storyteller(model)
+    check_positive(count=count)
+    for story in stories(count, seed=HELD_OUT_SEED):
+        tokens = model.encode(story.text)
+        yield story, F.log_softmax(model(tokens)[0].float(), dim=-1).cpu(), tokens[0, 1:].cpu()
+
+
+def _sure(model: Storyteller, kind: str, logs: Tensor, right: int) -> Tensor:
+    among = torch.tensor([model.numbers[each] for each in alternatives(kind, model.vocabulary[right])])
+    return (logs[right] - logs[among].logsumexp(0)).exp()
 
 
 def alternatives(kind: str, word: str) -> Sequence[str]:

@@ -60,8 +60,31 @@ def bits_by_norm(x, bits):
     return torch.round(x * largest / scale) * scale / largest
 
 
+def bits_by_step(divide):
+    def round_to_bits(x, bits):
+        step = x.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)
+        return divide(x, step) * step
+
+    return round_to_bits
+
+
+def bits_with_step_of_one(x, bits):
+    step = x.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)
+    step = torch.where(step == 0, 1.0, step)
+    return (x / step).round() * step
+
+
 RIGHT = {
-    "round_to_bits": [bits_by_loop, bits_by_norm],
+    "round_to_bits": [
+        bits_by_loop,
+        bits_by_norm,
+        # a step of 0 is guarded against, or makes an integer of nan
+        bits_with_step_of_one,
+        bits_by_step(lambda x, step: (x / step.clamp(min=1e-12)).round()),
+        bits_by_step(lambda x, step: (x / step).round().nan_to_num()),
+        bits_by_step(lambda x, step: (x / (step + 1e-8)).round()),
+        bits_by_step(lambda x, step: (x / step).round().to(torch.int8)),
+    ],
     "window_mask": [window_by_loop, window_by_triangles],
     "sink_weights": [sink_by_formula, sink_by_padding, sink_by_log],
     "latent_queries": [

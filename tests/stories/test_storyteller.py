@@ -1,5 +1,6 @@
 """The storyteller: what it computes, how it learns and writes, and other classes of attention with its weights."""
 
+import math
 import re
 
 import pytest
@@ -7,7 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
+from course_lib.attention import (
+    GroupedQueryAttention,
+    LlamaAttention,
+    MultiHeadAttention,
+    MultiQueryAttention,
+    window_keep,
+)
 from course_lib.mutations import inject
 from course_lib.stories import (
     FORMS,
@@ -16,8 +23,10 @@ from course_lib.stories import (
     load_storyteller,
     read_held_out,
     stories,
+    sure_by_distance,
     tokens_per_second,
     with_attention,
+    with_window,
 )
 from course_lib.stories.described import in_course_form
 from course_lib.stories.forms import as_wrapper, new_storyteller
@@ -386,6 +395,10 @@ def test_weights_that_do_not_fit_are_refused():
         (lambda model: Storyteller(width=63), "width=63"),
         (lambda model: tokens_per_second(model, num_tokens=0), "num_tokens must be at least 1, got 0"),
         (lambda model: model.train_on(["Once"], rate=0), "rate is 0: give a number above 0, such as 1.0"),
+        (lambda model: with_window(model, 0), "window must be at least 1, got 0"),
+        (lambda model: with_window(model, 3, -1), "num_sinks must be at least 0, got -1"),
+        (lambda model: with_window(model, 3, 1, mask=window_keep), "num_sinks is 1, but the mask is called without it"),
+        (lambda model: sure_by_distance(model, "size"), "kind is 'size': choose one of "),
         (lambda model: new_storyteller("multi query"), "form is 'multi query': give one of 'one head', "),
     ],
 )
@@ -420,6 +433,11 @@ def test_bad_input_is_refused_with_a_sentence(call, message):
         ),
         (lambda model: tokens_per_second(model, rounds=1.5), "rounds must be an integer, got 1.5 (float)."),
         (lambda model: with_attention(3, Plain), "model must be a Storyteller, got int: make one with Storyteller(My"),
+        (
+            lambda model: with_window(small(Mine), 3),
+            "Mine takes no `keep`: give a model of another form, such as llama",
+        ),
+        (lambda model: sure_by_distance(None, "name"), "model must be a Storyteller, got NoneType"),
         (lambda model: new_storyteller("llama", seed="a"), "seed must be an integer, got 'a' (str)."),
         (lambda model: stories(1.5), "count must be an integer, got 1.5 (float)."),
         (lambda model: stories(1, seed=None), "seed must be an integer, got None (NoneType)."),
@@ -453,6 +471,30 @@ def test_a_model_that_knows_the_words_of_a_fact_alike_guesses():
     assert read_held_out(model, count=20).loss == pytest.approx(
         torch.tensor(float(len(model.vocabulary))).log().item(), rel=1e-5
     )
+
+
+def test_a_fact_is_measured_by_how_long_ago_its_word_was_said():
+    model = load_storyteller("window")
+    ago, sure = sure_by_distance(model, "name", count=20).T
+    assert sure.mean().item() == pytest.approx(read_held_out(model, count=20).sure["name"], rel=1e-5)
+    assert sure[ago < 16].mean() > 0.9 and sure[ago > 30].mean() < 0.2  # two blocks with a window of 16
+    assert sure_by_distance(model, "pronoun", count=20)[:, 0].max() == math.inf, "she, where only She was said"
+
+
+def test_a_window_may_be_put_into_a_model():
+    model = load_storyteller("llama")
+    ours = with_window(model, 5, 2)
+    theirs = with_attention(
+        model,
+        lambda width, _, heads: LlamaAttention(width, heads, num_kv_heads=2, rope_theta=100.0, window=5, num_sinks=2),
+    )
+    tokens = model.encode("One day a dog knocked at the door.")
+    torch.testing.assert_close(ours(tokens), theirs(tokens))
+    assert not torch.allclose(ours(tokens), model(tokens)), "the model that came in stays as it is"
+    masked = with_window(model, 5, mask=lambda num_tokens, window: window_keep(num_tokens, num_tokens, window))
+    torch.testing.assert_close(masked(tokens), with_window(model, 5)(tokens))
+    written = [masked.write("One day", num_words=30, use_cache=use_cache) for use_cache in (True, False)]
+    assert written == 2 * [with_window(model, 5).write("One day", num_words=30)]
 
 
 def test_speed_is_measured_of_any_class():
