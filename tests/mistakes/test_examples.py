@@ -25,6 +25,12 @@ def test_the_doctor_names_the_mistake_alone_and_points_at_a_wrong_line(name, exa
     assert finding.where.line in example.wrong_lines, finding
 
 
+def test_what_was_measured_is_said_with_the_numbers_of_tokens():
+    wrong = read_example(CATALOGUE["depends-on-length"].example)
+    (finding,) = diagnosed(wrong.wrong, wrong.call).findings
+    assert "without the last 1 of 5 tokens, the outputs of the first 4 are up to" in finding.evidence
+
+
 @pytest.mark.one_in(60)
 @every_mistake
 def test_the_doctor_finds_nothing_in_the_corrected_code(name, example):

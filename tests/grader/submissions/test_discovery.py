@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from course_grader.submissions import escape_hidden, find_submissions, survey
-from course_grader.submissions.student_names import original_and_copy, parse_submission_name
+from course_grader.submissions.student_names import original_and_copy, parse_submission_name, unambiguous_names
 from tests.grader.submissions.submitted_files import NOTEBOOK, as_names, only, put, zipped
 
 
@@ -332,3 +332,9 @@ def test_the_sheet_itself_is_asked_about(tmp_path):
 def test_the_name_under_which_a_platform_takes_feedback(tmp_path, name, reply):
     put(tmp_path / name)
     assert only(tmp_path).reply == reply
+
+
+def test_a_number_in_brackets_makes_a_copy_and_one_behind_a_dash_another_student():
+    files = ("team.ipynb", "team-1.ipynb", "ann.ipynb", "Ann (1).ipynb", "bob (1).ipynb")
+    names = unambiguous_names([parse_submission_name(file, is_folder=False) for file in files])
+    assert {student: name for student, name in names.items() if student != name} == {"Ann (1)": "ann"}
