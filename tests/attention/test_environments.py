@@ -105,6 +105,13 @@ def fresh_compiler():
     torch._dynamo.reset()
 
 
+@pytest.fixture
+def counter(fresh_compiler):
+    from torch._dynamo.testing import CompileCounter  # two seconds that no other test needs
+
+    return CompileCounter()
+
+
 # --- torch.compile and torch.export ---
 
 
@@ -121,11 +128,8 @@ def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compil
 
 
 @pytest.mark.slow
-def test_compiles_once_for_every_length(fresh_compiler):
+def test_compiles_once_for_every_length(counter):
     module = build("split")
-    from torch._dynamo.testing import CompileCounter  # two seconds that only this test needs
-
-    counter = CompileCounter()
     compiled = torch.compile(module, fullgraph=True, backend=counter, dynamic=True)
     for tokens in (5, 8, 13):
         x = draw_x(batch=3, tokens=tokens)
@@ -144,11 +148,8 @@ def test_compiles_with_weights_and_in_training(fresh_compiler):
 @pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "kernel"), first_of(IN_THE_WILD))
-def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, fresh_compiler):
+def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, counter):
     module, x = build_wild(name, kernel), draw_x()
-    from torch._dynamo.testing import CompileCounter  # two seconds that only this test needs
-
-    counter = CompileCounter()
     compiled, cache = torch.compile(module, fullgraph=True, backend=counter), cache_for(module)
     with torch.no_grad():
         outputs = [compiled(part, cache=cache) for part in x.split([4, *[1] * (TOKENS - 4)], dim=1)]

@@ -245,10 +245,8 @@ def _in_steps(
             given = f"an output of the shape {tuple(output.shape)}"
             raise TypeError(f"for a piece of {piece.shape[1]} tokens `forward` gives back {given}")
         if output.shape[2:] != outputs[0].shape[2:]:
-            return (
-                output,
-                None,
-            )  # of the wrong shape: joined to the others it would fail in a line that isn't the learner's
+            # Of the wrong shape: joined to the others it would fail in a line that isn't the learner's.
+            return output, None
     return torch.cat(outputs, dim=1), *own
 
 
