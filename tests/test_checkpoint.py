@@ -35,7 +35,7 @@ MyLlamaAttention = ALL["MyLlamaAttention"].solution
 
 
 def my_class(kind=MyLlamaAttention):
-    """The class of lesson 08, called as load_checkpoint calls it."""
+    """The class of lesson 09, called as load_checkpoint calls it."""
     return lambda d_model, num_heads, *, num_kv_heads, head_dim, rope_theta: kind(
         d_model, num_heads * head_dim, num_heads, num_kv_heads, rope_theta
     )

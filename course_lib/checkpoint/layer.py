@@ -114,4 +114,4 @@ class LayerCache(KVCache):
         self._keys, self._values = self.cache.update(keys, values, self.layer)
         return self.keys, self.values  # of the tokens so far, where a StaticCache has room for more
 
-    __call__ = append  # as MyCache of lesson 08
+    __call__ = append  # as MyCache of lesson 09

@@ -40,7 +40,7 @@ class MistakeOfTheDay:
                 f"mistake must be the name of one, such as 'no-softmax', got a {kind}: list(CATALOGUE) has all"
             )
         verdict = judge_name(mistake, self._module.mistake, self._evidence, self.source)
-        return verdict.of(f"mistake_of_the_day({self.number})", "12")
+        return verdict.of(f"mistake_of_the_day({self.number})", "15")
 
     @cached_property
     def _evidence(self) -> str:

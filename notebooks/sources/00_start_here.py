@@ -242,7 +242,7 @@ predict(guess, lambda: torch.allclose(blend_with_mean(eaten, 0.5)[4], blends[0][
 # <details><summary>After your guess</summary>
 #
 # It does, because a mean doesn't care about order. Attention by itself doesn't either, as long as every token may look
-# at every other; [lesson 07](07_order_and_padding.ipynb) gives it a sense of order.
+# at every other; [lesson 07](07_order.ipynb) gives it a sense of order.
 #
 # </details>
 #
@@ -400,7 +400,7 @@ row_sums = from_earlier("row_sums")
 
 # %% [markdown]
 # Three things are different here. *You write the code, and mistakes have names*: the check recognises the usual
-# mistakes by their results, and in [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for
+# mistakes by their results, and in [lesson 15](15_debugging_attention.ipynb) you meet a tool that does the same for
 # attention code from elsewhere. *Pictures are drawn from your tensors*, so they change with your code. And *claims are
 # checked*: where a lesson rests on two ways being the same, it compares their numbers in a cell. Here is the first such
 # check, attention in three lines against PyTorch's own:
@@ -439,14 +439,14 @@ print("torch", torch.__version__, "on", device)
 # | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory | 40 |
 # | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written | 50 |
 # | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention | 60 |
-# | [07 Order, padding, and two sequences](07_order_and_padding.ipynb) | positions; attention across two texts | 60 |
-# | [08 Llama's attention and its cache](08_llama.ipynb) | a real model's attention and generated words | 50 |
-# | [09 Shrink the cache further](09_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 60 |
-# | [10 See what heads learn](10_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |
-# | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 60 |
-# | [12 Find what no error reports](12_debugging_attention.ipynb) | tests that find silent mistakes | 55 |
-# | [13 Spread heads over many devices](13_many_devices.ipynb) | attention on two processes, and on many GPUs | 50 |
-# | [14 Write it yourself](14_capstone.ipynb) | a storyteller of your own, as a page for a friend | 60 |
+# | [07 Order, padding, and two sequences](07_order.ipynb) | positions; attention across two texts | 60 |
+# | [09 Llama's attention and its cache](09_llama.ipynb) | a real model's attention and generated words | 50 |
+# | [10 Shrink the cache further](10_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 60 |
+# | [13 See what heads learn](13_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |
+# | [14 Make it fast, and know why](14_fast.ipynb) | how fast kernels work, and the limits of a machine | 60 |
+# | [15 Find what no error reports](15_debugging_attention.ipynb) | tests that find silent mistakes | 55 |
+# | [16 Spread heads over many devices](16_many_devices.ipynb) | attention on two processes, and on many GPUs | 50 |
+# | [17 Write it yourself](17_capstone.ipynb) | a storyteller of your own, as a page for a friend | 60 |
 #
 # If you are short of time, take lessons 01 to 06: they lead from one head to multi-query attention.
 #

@@ -560,7 +560,7 @@ sneak("MyHead", Sneaky, proof)
 #    ```
 #
 #    So attention in which no token is hidden can't tell "Dream big" from "big Dream". [Lesson
-#    07](07_order_and_padding.ipynb) adds positions.
+#    07](07_order.ipynb) adds positions.
 # 2. With 1, all attention weights are close to one sixth, as they are in a head that nobody has trained, with inputs as
 #    short as ours. With 10, each row has nearly its whole mix in a single cell. The scores grow with the square of the
 #    factor, and softmax turns large differences into all or nothing, as you saw above.

@@ -574,7 +574,7 @@ sneak("MyCausalHead", Sneaky, proof)
 #
 # A head that sees the past and nothing else, masks for padding on either side, and a way to test them: change something
 # that a token must not see, and check whether its output changes. Ours changes the last token only, so a leak among the
-# others escapes it. (Lesson 12 changes every token in turn, and has the masks of PyTorch's own modules, in which True
+# others escapes it. (Lesson 15 changes every token in turn, and has the masks of PyTorch's own modules, in which True
 # means the opposite.)
 #
 # **Practise:** [eight exercises](exercises/02_exercises.ipynb), about fifty minutes.

@@ -359,7 +359,7 @@ for head in range(4):
 # One head of the second block looks up nearly every fact, not the names alone. Without the three beside it the model
 # still finds its facts, and its sentences come apart. Take away a head of the first block, and it gets less sure of
 # something: the head that remembers reads what they wrote. All this is what *this* training led to, not a law. [Lesson
-# 10](10_what_heads_learn.ipynb) comes back to that.
+# 13](13_what_heads_learn.ipynb) comes back to that.
 #
 # ## A mistake: copy, paste, forget
 #

@@ -586,8 +586,8 @@ torch.set_num_threads(threads)
 # On the machine that made this page the loop costs most when each product is small: in a narrow model, or with few
 # tokens, as when a model writes one token after another. For a longer text in a wide model there was no measurable
 # difference on one CPU thread. (This is the forward pass alone, and there is no figure for a GPU.) The other gain is in
-# the code. All heads are now one tensor, and the next lesson, the cache of lesson 08 and the fused function of lesson
-# 11 work on it as it is; with a list of heads each of them would be a loop again.
+# the code. All heads are now one tensor, and the next lesson, the cache of lesson 09 and the fused function of lesson
+# 14 work on it as it is; with a list of heads each of them would be a loop again.
 #
 # ## Your turn
 #

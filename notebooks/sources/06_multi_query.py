@@ -200,7 +200,7 @@ head_heatmaps(weights, words, keep=keep)
 # ## Into a module
 #
 # **Write it yourself, from an empty class.** It is the one of lesson 05 with two narrower matrices: `k_proj` and
-# `v_proj` make one head for all. Lesson 12 examines your class once more.
+# `v_proj` make one head for all. Lesson 15 examines your class once more.
 
 # %%
 class MyMultiQueryAttention(nn.Module):
@@ -634,7 +634,7 @@ torch.set_num_threads(threads)
 # With one sample nothing is copied, and sharing pays at once. With more, broadcasting took longer than multi-head
 # attention: the copy cost all the time that was saved, and more. How much more depends on the sizes, because the copy
 # also turns the keys, and the processor's cache helps or doesn't. Your step reads the shared keys as they lie.
-# (PyTorch's fused function takes shared heads, too; [lesson 11](11_fast.ipynb) explains it.)
+# (PyTorch's fused function takes shared heads, too; [lesson 14](14_fast.ipynb) explains it.)
 #
 # ## Proof 3: a cache changes nothing
 #
@@ -677,7 +677,7 @@ show("'it'", rows, "token width", ("with the cache", "all at once"), digits=2)
 # ## What you have now
 #
 # You have heads that share their keys and values, and a step that reads the shared ones without a copy. [Lesson
-# 09](09_smaller_caches.ipynb) makes the cache smaller still.
+# 10](10_smaller_caches.ipynb) makes the cache smaller still.
 #
 # **Click through it:** [multi-query](https://attention-course.github.io/attention-course/recordings/multi_query.html)
 # and [grouped-query attention](https://attention-course.github.io/attention-course/recordings/grouped_query.html)
@@ -688,4 +688,4 @@ show("'it'", rows, "token width", ("with the cache", "all at once"), digits=2)
 #
 # **Practise:** [six exercises](exercises/06_exercises.ipynb), about 65 minutes.
 #
-# **Next:** [07 Order, padding, and two sequences](07_order_and_padding.ipynb).
+# **Next:** [07 Order, padding, and two sequences](07_order.ipynb).

@@ -392,7 +392,7 @@ def test_the_checks_can_fail(browser, tmp_path):
         assert part in said
 
 
-@pytest.mark.parametrize("lesson", ["02_masks_and_dropout", "08_llama", "12_debugging_attention", "14_capstone"])
+@pytest.mark.parametrize("lesson", ["02_masks_and_dropout", "09_llama", "15_debugging_attention", "17_capstone"])
 def test_no_line_of_a_lesson_is_cut_off_on_a_laptop(browser, home, lesson):
     with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()

@@ -17,7 +17,7 @@ SHIFT = """() => new Promise(done => { let sum = 0;
 LIMITS = {  # bytes that a browser without a cache loads, not compressed, all but MathJax
     "index.html": 400_000,  # with the recording in its frame
     "notebooks/05_weight_split.html": 700_000,  # the lesson with the most pictures that has formulas
-    "notebooks/10_what_heads_learn.html": 950_000,  # the largest
+    "notebooks/13_what_heads_learn.html": 950_000,  # the largest
     "mistakes/split-without-transpose.html": 320_000,
     "recordings.html": 320_000,
     "recordings/weight_split.html": 300_000,

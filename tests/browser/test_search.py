@@ -38,7 +38,7 @@ def searched(open_page, question):
         ("MQA", {"glossary.html#term-MQA", "notebooks/06_multi_query.html"}),
         ("MHA", {"glossary.html#term-MHA", "notebooks/03_wrapper.html", "notebooks/05_weight_split.html"}),
         ("kv-cache", {"glossary.html#term-KV-cache", "notebooks/06_multi_query.html"}),
-        ("flash attention", {"glossary.html#term-FlashAttention", "notebooks/11_fast.html"}),
+        ("flash attention", {"glossary.html#term-FlashAttention", "notebooks/14_fast.html"}),
         ("my loss goes down too fast", {"mistakes/no-causal-mask.html", "mistakes/mask-discarded.html"}),
         ("loss too low", {"mistakes/no-causal-mask.html", "mistakes/mask-inverted.html"}),
         ("nan after softmax", {"mistakes/nan-on-hidden-rows.html"}),

@@ -1,121 +1,137 @@
 """Answers to the exercises of lesson 09, right and wrong, as learners write them."""
 
-import itertools
-
 import torch
 
 
-def mask_by_loop(query_len, key_len, window, num_sinks):
-    rows = []
-    for query in range(query_len):
-        position = key_len - query_len + query
-        rows.append([key <= position and (position - key < window or key < num_sinks) for key in range(key_len)])
-    return torch.tensor(rows)
+def grow_by_new_tensor(cache, keys, values):
+    grown = []
+    for old, new in zip(cache, (keys, values), strict=True):
+        both = torch.zeros(*old.shape[:2], old.shape[2] + new.shape[2], old.shape[3], dtype=old.dtype)
+        both[:, :, : old.shape[2]], both[:, :, old.shape[2] :] = old, new
+        grown.append(both)
+    return grown
 
 
-def mask_cut_out(query_len, key_len, window, num_sinks):
-    keep = torch.ones(key_len, key_len, dtype=torch.bool).tril()
-    band = keep.triu(1 - window)
-    band[:, :num_sinks] = keep[:, :num_sinks]
-    return band[key_len - query_len :]
+def grow_in_place(cache, keys, values):
+    cache[0].add_(1.0)
+    return torch.cat([cache[0], keys], 2), torch.cat([cache[1], values], 2)
 
 
-def mask_by_distance(query_len, key_len, window, num_sinks):
-    key = torch.arange(key_len)
-    distance = torch.arange(key_len - query_len, key_len).unsqueeze(1) - key
-    return torch.logical_and(distance >= 0, torch.logical_or(distance < window, key < num_sinks))
+def permute_by_index(weight, num_heads):
+    head_dim = len(weight) // num_heads
+    order = [
+        head * head_dim + row for head in range(num_heads) for first in (0, 1) for row in range(first, head_dim, 2)
+    ]
+    return weight[order]
 
 
-def slot_by_walking(position, window, num_sinks):
-    slot = 0
-    for _ in range(position):
-        slot = slot + 1 if slot + 1 < num_sinks + window else num_sinks
-    return slot
+def permute_like_transformers(weight, num_heads):
+    rows, d_in = weight.shape
+    return weight.view(num_heads, rows // num_heads // 2, 2, d_in).transpose(1, 2).reshape(rows, d_in)
 
 
-def slot_by_subtraction(position, window, num_sinks):
-    while position >= num_sinks + window:
-        position -= window
-    return position
+def permute_head_by_head(weight, num_heads):
+    return torch.cat([torch.cat([head[::2], head[1::2]]) for head in weight.chunk(num_heads)])
 
 
-def earliest_by_layers(position, window, layers):
-    for kind in reversed(layers):
-        position = 0 if kind == "G" else max(0, position - window + 1)
-    return position
+def permute_by_matrix(weight, num_heads):
+    rows = len(weight)
+    order = torch.arange(rows).view(num_heads, -1, 2).mT.flatten()
+    return torch.eye(rows, dtype=weight.dtype)[order] @ weight
 
 
-def earliest_by_sets(position, window, layers):
-    reached = {position}
-    for kind in layers[::-1]:
-        wide = position + 1 if kind == "G" else window
-        reached = {before for at in reached for before in range(max(0, at - wide + 1), at + 1)}
-    return min(reached)
+def rewind_by_split(cache, rejected):
+    return tuple(one.split([one.shape[2] - rejected, rejected], dim=2)[0] for one in cache)
 
 
-def absorb_by_loop(value_up, out_weight, num_heads):
-    width = value_up.shape[0] // num_heads
-    parts = []
-    for head in range(num_heads):
-        rows = slice(head * width, (head + 1) * width)
-        parts.append(out_weight[:, rows] @ value_up[rows])
-    return torch.cat(parts, dim=1)
+def rewind_by_narrow(cache, rejected):
+    keys, values = cache
+    return [keys.narrow(2, 0, keys.size(2) - rejected), values.narrow(2, 0, values.size(2) - rejected)]
 
 
-def absorb_by_blocks(value_up, out_weight, num_heads):
-    return out_weight @ torch.block_diag(*value_up.chunk(num_heads))
+def rewind_by_loop(cache, rejected):
+    keys, values = cache
+    for _ in range(rejected):
+        keys, values = keys[:, :, :-1], values[:, :, :-1]
+    return keys, values
 
 
-def absorb_by_einsum(value_up, out_weight, num_heads):
-    by_head = value_up.view(num_heads, -1, value_up.shape[1])
-    out = out_weight.view(len(out_weight), num_heads, -1)
-    return torch.einsum("mhv,hvl->mhl", out, by_head).reshape(len(out), -1)
+def positions_by_loop(lengths, num_new):
+    return torch.tensor([[length + step for step in range(num_new)] for length in lengths.tolist()])
 
 
-def slot_by_listing(position, block_table, block_size):
-    slots = [range(block * block_size, (block + 1) * block_size) for block in block_table]
-    return list(itertools.chain.from_iterable(slots))[position]
+def positions_by_stack(lengths, num_new):
+    return torch.stack([lengths + step for step in range(num_new)], dim=1)
+
+
+def positions_by_cumsum(lengths, num_new):
+    ones = torch.ones(len(lengths), num_new, dtype=torch.long)
+    return lengths.unsqueeze(1) + ones.cumsum(1) - 1
+
+
+def decode_by_buffer(model, tokens, num_new):
+    batch, length = tokens.shape
+    whole = torch.zeros(batch, length + num_new, dtype=torch.long)
+    whole[:, :length] = tokens
+    for end in range(length, length + num_new):
+        whole[:, end] = model(whole[:, :end])[:, -1].argmax(-1)
+    return whole
+
+
+def decode_by_recursion(model, tokens, num_new):
+    if num_new == 0:
+        return tokens
+    newest = torch.argmax(model(tokens)[:, -1:], dim=2)
+    return decode_by_recursion(model, torch.hstack([tokens, newest]), num_new - 1)
+
+
+def decode_by_samples(model, tokens, num_new):
+    done = []
+    for sample in tokens:
+        for _ in range(num_new):
+            sample = torch.cat([sample, model(sample[None])[0, -1].argmax()[None]])
+        done.append(sample)
+    return torch.stack(done)
 
 
 RIGHT = {
-    "window_with_sinks": [mask_by_loop, mask_cut_out, mask_by_distance],
-    "rolling_slot": [
-        slot_by_walking,
-        slot_by_subtraction,
-        lambda p, w, s: p if p < s + w else s + (p - s) % w,
+    "rewind_cache": [rewind_by_split, rewind_by_narrow, rewind_by_loop],
+    "next_positions": [positions_by_loop, positions_by_stack, positions_by_cumsum],
+    "greedy_decode": [decode_by_buffer, decode_by_recursion, decode_by_samples],
+    "append_to_cache": [
+        grow_by_new_tensor,
+        lambda cache, k, v: [torch.cat(pair, dim=-2) for pair in zip(cache, (k, v), strict=True)],
+        lambda cache, k, v: (torch.concat((cache[0], k), 2), torch.concat((cache[1], v), 2)),
+        lambda cache, k, v: torch.cat([torch.stack(cache), torch.stack([k, v])], dim=3).unbind(),
     ],
-    "earliest_token": [
-        earliest_by_layers,
-        earliest_by_sets,
-        lambda p, w, kinds: torch.tensor(earliest_by_layers(p, w, kinds)),
-    ],
-    "latent_cache_bytes": [
-        lambda t, n, h, latent, rotary, size: (latent + rotary) * size * n * t,
-        lambda t, n, h, latent, rotary, size: sum((latent + rotary) * t * size for _ in range(n)),
-        lambda t, n, h, latent, rotary, size: torch.tensor(t * n * (latent + rotary) * size),
-    ],
-    "absorb_value_projection": [absorb_by_loop, absorb_by_blocks, absorb_by_einsum],
-    "flat_slot": [
-        slot_by_listing,
-        lambda p, t, s: t[divmod(p, s)[0]] * s + divmod(p, s)[1],
-        lambda p, t, s: p + (t[p // s] - p // s) * s,
+    "permute_meta_weights": [
+        permute_by_index,
+        permute_like_transformers,
+        permute_head_by_head,
+        permute_by_matrix,
+        lambda w, n: w.unflatten(0, (n, -1, 2)).transpose(1, 2).flatten(0, 2),
     ],
 }
 
 WRONG = {
-    "window_with_sinks": [
-        (lambda q, k, w, s: mask_by_loop(k, k, w, s), "has the shape"),
-        (lambda q, k, w, s: mask_by_loop(q, k, w, s).float(), "bool"),
+    "rewind_cache": [
+        (lambda c, n: c[0][:, :, : c[0].shape[2] - n], "it should be 2 values"),
     ],
-    "rolling_slot": [
-        (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
-        (lambda p, w, s: slot_by_walking(p, w, s) / 1, "should be the integer"),
+    "next_positions": [
+        (lambda n, new: n + torch.arange(new), "has the shape"),
+        (lambda n, new: positions_by_loop(n, new).double(), "it should be int64"),
     ],
-    "earliest_token": [
-        (lambda p, w, kinds: sum(p - w for _ in kinds), "it should be"),
+    "greedy_decode": [
+        (lambda m, t, n: decode_by_buffer(m, t, n).tolist(), "it should be a tensor"),
+        (lambda m, t, n: torch.cat([t, m(t)[:, -1].argmax(-1)], 1), "stopped", "RuntimeError"),
+        (lambda model, tokens, n: torch.cat([tokens, model(tokens)[:, -1].argmax(-1)], 1), "same number of axes"),
     ],
-    "absorb_value_projection": [
-        (lambda v, o, h: absorb_by_loop(v.flip(0), o, h), "it should be"),
-        (lambda v, o, h: v @ o, "stopped"),
+    "append_to_cache": [
+        (lambda cache, k, v: (cache[0] + k, cache[1] + v), "Of the parts, `keys` is off"),
+        (grow_in_place, "input-modified"),
+    ],
+    "permute_meta_weights": [
+        (lambda w, n: w.view(n, -1, 2, w.shape[1]).transpose(1, 2).view(w.shape), "stopped", "`view` reads memory"),
+        (lambda w, n: w.view(n, -1, 2, w.shape[1]).transpose(1, 2), "has the shape"),
     ],
 }

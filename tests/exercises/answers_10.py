@@ -1,194 +1,121 @@
 """Answers to the exercises of lesson 10, right and wrong, as learners write them."""
 
+import itertools
+
 import torch
 
 
-def ablate_columns(contexts, w_o, head):
-    head_dim = contexts.shape[-1]
-    without = w_o.clone()
-    without[:, head * head_dim : (head + 1) * head_dim] = 0
-    return contexts.transpose(1, 2).reshape(len(contexts), contexts.shape[2], -1) @ without.T
+def mask_by_loop(query_len, key_len, window, num_sinks):
+    rows = []
+    for query in range(query_len):
+        position = key_len - query_len + query
+        rows.append([key <= position and (position - key < window or key < num_sinks) for key in range(key_len)])
+    return torch.tensor(rows)
 
 
-def ablate_by_sum(contexts, w_o, head):
-    parts = w_o.split(contexts.shape[-1], dim=1)
-    return sum(contexts[:, i] @ part.T for i, part in enumerate(parts) if i != head)
+def mask_cut_out(query_len, key_len, window, num_sinks):
+    keep = torch.ones(key_len, key_len, dtype=torch.bool).tril()
+    band = keep.triu(1 - window)
+    band[:, :num_sinks] = keep[:, :num_sinks]
+    return band[key_len - query_len :]
 
 
-def ablate_by_difference(contexts, w_o, head):
-    d = contexts.shape[-1]
-    whole = contexts.transpose(1, 2).flatten(2) @ w_o.T
-    return whole - contexts[:, head] @ w_o[:, head * d : head * d + d].T
+def mask_by_distance(query_len, key_len, window, num_sinks):
+    key = torch.arange(key_len)
+    distance = torch.arange(key_len - query_len, key_len).unsqueeze(1) - key
+    return torch.logical_and(distance >= 0, torch.logical_or(distance < window, key < num_sinks))
 
 
-def ablate_by_mask(contexts, w_o, head):
-    keep = torch.ones(contexts.shape[1], dtype=contexts.dtype)
-    keep[head] = 0
-    return torch.einsum("bhtd,h,ohd->bto", contexts, keep, w_o.unflatten(1, (len(keep), -1)))
+def slot_by_walking(position, window, num_sinks):
+    slot = 0
+    for _ in range(position):
+        slot = slot + 1 if slot + 1 < num_sinks + window else num_sinks
+    return slot
 
 
-def ablate_in_place(contexts, w_o, head):
-    contexts[:, head] = 0
-    return contexts.transpose(1, 2).flatten(2) @ w_o.T
+def slot_by_subtraction(position, window, num_sinks):
+    while position >= num_sinks + window:
+        position -= window
+    return position
 
 
-def ablate_weight_in_place(contexts, w_o, head):
-    d = contexts.shape[-1]
-    w_o[:, head * d : (head + 1) * d] = 0.0
-    return contexts.transpose(1, 2).flatten(2) @ w_o.T
+def earliest_by_layers(position, window, layers):
+    for kind in reversed(layers):
+        position = 0 if kind == "G" else max(0, position - window + 1)
+    return position
 
 
-def drop_the_head(contexts, w_o, head):
-    others = torch.cat([contexts[:, :head], contexts[:, head + 1 :]], 1)
-    merged = others.transpose(1, 2).flatten(2)
-    return merged @ w_o.T
+def earliest_by_sets(position, window, layers):
+    reached = {position}
+    for kind in layers[::-1]:
+        wide = position + 1 if kind == "G" else window
+        reached = {before for at in reached for before in range(max(0, at - wide + 1), at + 1)}
+    return min(reached)
 
 
-def patch_by_where(contexts, others, w_o, head):
-    mine = (torch.arange(contexts.shape[1]) == head)[:, None, None]
-    return torch.where(mine, others, contexts).transpose(1, 2).flatten(2) @ w_o.T
-
-
-def patch_by_list(contexts, others, w_o, head):
-    heads = list(contexts.unbind(1))
-    heads[head] = others[:, head]
-    return torch.cat(heads, -1) @ w_o.T
-
-
-def patch_by_difference(contexts, others, w_o, head):
-    d = contexts.shape[-1]
-    change = (others - contexts)[:, head] @ w_o[:, head * d : (head + 1) * d].T
-    return contexts.transpose(1, 2).flatten(2) @ w_o.T + change
-
-
-def patch_in_place(contexts, others, w_o, head):
-    contexts[:, head] = others[:, head]
-    return contexts.transpose(1, 2).flatten(2) @ w_o.T
-
-
-def previous_by_loop(weights):
-    batch, num_heads, num_tokens, _ = weights.shape
-    scores = []
+def absorb_by_loop(value_up, out_weight, num_heads):
+    width = value_up.shape[0] // num_heads
+    parts = []
     for head in range(num_heads):
-        found = [weights[sample, head, t, t - 1] for sample in range(batch) for t in range(1, num_tokens)]
-        scores.append(sum(found) / len(found))
-    return torch.stack(scores)
+        rows = slice(head * width, (head + 1) * width)
+        parts.append(out_weight[:, rows] @ value_up[rows])
+    return torch.cat(parts, dim=1)
 
 
-def previous_by_mask(weights):
-    num_tokens = weights.shape[-1]
-    before = torch.diag(torch.ones(num_tokens - 1, dtype=weights.dtype), -1)
-    return (weights * before).sum((0, 2, 3)) / (len(weights) * (num_tokens - 1))
+def absorb_by_blocks(value_up, out_weight, num_heads):
+    return out_weight @ torch.block_diag(*value_up.chunk(num_heads))
 
 
-def previous_by_index(weights):
-    query = torch.arange(1, weights.shape[2])
-    return weights[:, :, query, query - 1].transpose(0, 1).flatten(1).mean(1)
+def absorb_by_einsum(value_up, out_weight, num_heads):
+    by_head = value_up.view(num_heads, -1, value_up.shape[1])
+    out = out_weight.view(len(out_weight), num_heads, -1)
+    return torch.einsum("mhv,hvl->mhl", out, by_head).reshape(len(out), -1)
 
 
-def previous_by_shift(weights):
-    return weights[:, :, 1:, :-1].diagonal(dim1=-2, dim2=-1).mean(-1).mean(0)
-
-
-def copy_by_loop(tokens):
-    batch, num_tokens = tokens.shape
-    found = torch.zeros(batch, num_tokens, num_tokens, dtype=torch.bool)
-    for sample in range(batch):
-        for query in range(num_tokens):
-            for key in range(1, query + 1):
-                found[sample, query, key] = tokens[sample, key - 1] == tokens[sample, query]
-    return found
-
-
-def copy_by_padding(tokens):
-    before = torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
-    return torch.tril(tokens.unsqueeze(2) == before.unsqueeze(1))
-
-
-def copy_by_roll(tokens):
-    equal = (tokens[:, :, None] == tokens[:, None]).roll(1, dims=2)
-    equal[:, :, 0] = False
-    keep = torch.ones(equal.shape[1:], dtype=torch.bool).tril()
-    return equal & keep
-
-
-def copy_with_future(tokens):
-    found = torch.zeros(len(tokens), tokens.shape[1], tokens.shape[1], dtype=torch.bool)
-    found[:, :, 1:] = tokens[:, :, None] == tokens[:, None, :-1]
-    return found
-
-
-def copy_by_pad_function(tokens):
-    return torch.nn.functional.pad(tokens[:, :, None] == tokens[:, None, :-1], (1, 0)).tril()
-
-
-def score_by_loop(weights, tokens):
-    batch, num_heads, num_tokens, _ = weights.shape
-    total, count = torch.zeros(num_heads, dtype=weights.dtype), 0
-    for sample in range(batch):
-        for query in range(num_tokens):
-            keys = [key for key in range(1, query + 1) if tokens[sample, key - 1] == tokens[sample, query]]
-            if keys:
-                total += weights[sample, :, query, keys].sum(-1)
-                count += 1
-    return total / count
-
-
-def score_by_mask(weights, tokens):
-    marks = copy_by_padding(tokens)
-    return (weights * marks[:, None]).sum((0, 2, 3)) / marks.any(-1).sum()
-
-
-def score_by_einsum(weights, tokens):
-    marks = copy_by_padding(tokens).to(weights.dtype)
-    return torch.einsum("bhqk,bqk->h", weights, marks) / (marks.sum(-1) > 0).sum()
-
-
-def score_as_in_the_lesson(weights, tokens):
-    by_head = weights.transpose(0, 1)
-    return (by_head * copy_with_future(tokens)).sum(-1)[:, copy_by_padding(tokens).any(-1)].mean(-1)
-
-
-def marked(weights, tokens):
-    return (weights * copy_by_padding(tokens)[:, None]).sum(-1)
+def slot_by_listing(position, block_table, block_size):
+    slots = [range(block * block_size, (block + 1) * block_size) for block in block_table]
+    return list(itertools.chain.from_iterable(slots))[position]
 
 
 RIGHT = {
-    "previous_token_score": [previous_by_loop, previous_by_mask, previous_by_index, previous_by_shift],
-    "comes_after_copy": [copy_by_loop, copy_by_padding, copy_by_roll, copy_by_pad_function],
-    "induction_score": [score_by_loop, score_by_mask, score_by_einsum, score_as_in_the_lesson],
-    "ablate_head": [ablate_columns, ablate_by_sum, ablate_by_difference, ablate_by_mask],
-    "patch_head": [patch_by_where, patch_by_list, patch_by_difference],
-    "sink_weight": [
-        lambda w: w[:, :, 1:, 0].mean((0, 2)),
-        lambda w: w[..., 0][..., 1:].transpose(0, 1).flatten(1).mean(1),
-        lambda w: (w[..., 0].sum((0, 2)) - len(w)) / (len(w) * (w.shape[2] - 1)),
+    "window_with_sinks": [mask_by_loop, mask_cut_out, mask_by_distance],
+    "rolling_slot": [
+        slot_by_walking,
+        slot_by_subtraction,
+        lambda p, w, s: p if p < s + w else s + (p - s) % w,
+    ],
+    "earliest_token": [
+        earliest_by_layers,
+        earliest_by_sets,
+        lambda p, w, kinds: torch.tensor(earliest_by_layers(p, w, kinds)),
+    ],
+    "latent_cache_bytes": [
+        lambda t, n, h, latent, rotary, size: (latent + rotary) * size * n * t,
+        lambda t, n, h, latent, rotary, size: sum((latent + rotary) * t * size for _ in range(n)),
+        lambda t, n, h, latent, rotary, size: torch.tensor(t * n * (latent + rotary) * size),
+    ],
+    "absorb_value_projection": [absorb_by_loop, absorb_by_blocks, absorb_by_einsum],
+    "flat_slot": [
+        slot_by_listing,
+        lambda p, t, s: t[divmod(p, s)[0]] * s + divmod(p, s)[1],
+        lambda p, t, s: p + (t[p // s] - p // s) * s,
     ],
 }
 
 WRONG = {
-    "previous_token_score": [
-        (lambda w: w.diagonal(-1).mean(0), "has the shape"),
-        (lambda w: w.diagonal(-1, 2, 3).mean((1, 2)), "it should be"),
+    "window_with_sinks": [
+        (lambda q, k, w, s: mask_by_loop(k, k, w, s), "has the shape"),
+        (lambda q, k, w, s: mask_by_loop(q, k, w, s).float(), "bool"),
     ],
-    "comes_after_copy": [
-        (lambda t: copy_by_loop(t).long(), "int64; it should be bool"),
-        (lambda t: (t[:, :, None] == t[:, None, :-1]).tril(), "has the shape"),
+    "rolling_slot": [
+        (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
+        (lambda p, w, s: slot_by_walking(p, w, s) / 1, "should be the integer"),
     ],
-    "induction_score": [
-        (lambda w, t: marked(w, t).mean(-1), "it should be"),
-        (lambda w, t: (w * copy_by_loop(t)).sum((0, 2, 3)), "stopped", "RuntimeError"),
+    "earliest_token": [
+        (lambda p, w, kinds: sum(p - w for _ in kinds), "it should be"),
     ],
-    "ablate_head": [
-        (ablate_in_place, "input-modified", "`contexts`"),
-        (ablate_weight_in_place, "input-modified", "`w_o`"),
-        (drop_the_head, "stopped", "the last size of the left equal"),
-        (lambda c, w, h: ablate_columns(c, w, h - 1), "it should be"),
-    ],
-    "patch_head": [
-        (patch_in_place, "input-modified", "`contexts`"),
-    ],
-    "sink_weight": [
-        (lambda w: w[:, :, 1:, 0].mean().item(), "a float; it should be"),
+    "absorb_value_projection": [
+        (lambda v, o, h: absorb_by_loop(v.flip(0), o, h), "it should be"),
+        (lambda v, o, h: v @ o, "stopped"),
     ],
 }

@@ -1,167 +1,194 @@
 """Answers to the exercises of lesson 13, right and wrong, as learners write them."""
 
-import math
-
 import torch
-import torch.nn.functional as F
 
 
-def part_by_einsum(x, w_q, w_k, w_v, w_o, head_dim):
-    q, k, v = (torch.einsum("btm,hdm->bhtd", x, weight.unflatten(0, (-1, head_dim))) for weight in (w_q, w_k, w_v))
-    scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / head_dim**0.5
-    scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
-    context = torch.einsum("bhqk,bhkd->bqhd", scores.softmax(-1), v)
-    return torch.einsum("bqhd,ohd->bqo", context, w_o.unflatten(1, (-1, head_dim)))
+def ablate_columns(contexts, w_o, head):
+    head_dim = contexts.shape[-1]
+    without = w_o.clone()
+    without[:, head * head_dim : (head + 1) * head_dim] = 0
+    return contexts.transpose(1, 2).reshape(len(contexts), contexts.shape[2], -1) @ without.T
 
 
-def part_fused(x, w_q, w_k, w_v, w_o, head_dim, **options):
-    heads = len(w_q) // head_dim
-    q, k, v = (F.linear(x, weight).unflatten(2, (heads, head_dim)).transpose(1, 2) for weight in (w_q, w_k, w_v))
-    context = F.scaled_dot_product_attention(q, k, v, is_causal=options.pop("is_causal", True), **options)
-    return F.linear(context.transpose(1, 2).flatten(2), w_o)
+def ablate_by_sum(contexts, w_o, head):
+    parts = w_o.split(contexts.shape[-1], dim=1)
+    return sum(contexts[:, i] @ part.T for i, part in enumerate(parts) if i != head)
 
 
-def part_head_by_head(x, w_q, w_k, w_v, w_o, head_dim):
-    output = 0
-    parts = (weight.split(head_dim) for weight in (w_q, w_k, w_v))
-    for q, k, v, o in zip(*parts, w_o.split(head_dim, dim=1), strict=True):
-        scores = x @ q.T @ (x @ k.T).transpose(1, 2) / math.sqrt(head_dim)
-        hidden = torch.ones_like(scores[0], dtype=torch.bool).triu(1)
-        output = output + scores.masked_fill(hidden, float("-inf")).softmax(2) @ (x @ v.T) @ o.T
-    return output
+def ablate_by_difference(contexts, w_o, head):
+    d = contexts.shape[-1]
+    whole = contexts.transpose(1, 2).flatten(2) @ w_o.T
+    return whole - contexts[:, head] @ w_o[:, head * d : head * d + d].T
 
 
-def part_not_merged(x, w_q, w_k, w_v, w_o, head_dim):
-    batch, num_tokens, _ = x.shape
-    q, k, v = (F.linear(x, weight).view(batch, num_tokens, -1, head_dim).transpose(1, 2) for weight in (w_q, w_k, w_v))
-    context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return context.contiguous().transpose(1, 2).view(batch, num_tokens, -1) @ w_o.T
+def ablate_by_mask(contexts, w_o, head):
+    keep = torch.ones(contexts.shape[1], dtype=contexts.dtype)
+    keep[head] = 0
+    return torch.einsum("bhtd,h,ohd->bto", contexts, keep, w_o.unflatten(1, (len(keep), -1)))
 
 
-def part_by_width_of_output(x, w_q, w_k, w_v, w_o, head_dim):
-    heads = w_o.shape[0] // head_dim
-    q, k, v = ((x @ weight.T).view(*x.shape[:2], heads, head_dim).transpose(1, 2) for weight in (w_q, w_k, w_v))
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2) @ w_o.T
+def ablate_in_place(contexts, w_o, head):
+    contexts[:, head] = 0
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
 
 
-def cache_by_parts(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):
-    heads = num_kv_heads // num_devices if num_kv_heads > num_devices else 1
-    keys = num_tokens * heads * head_dim * bytes_per_number
-    values = keys
-    return keys + values
+def ablate_weight_in_place(contexts, w_o, head):
+    d = contexts.shape[-1]
+    w_o[:, head * d : (head + 1) * d] = 0.0
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
 
 
-def sent_step_by_step(num_layers, num_texts, d_model, num_devices, bytes_per_number):
-    piece = num_texts * d_model // num_devices * bytes_per_number
-    return sum(
-        piece for _ in range(num_layers) for _ in ("attention", "feedforward") for _ in range(2 * num_devices - 2)
-    )
+def drop_the_head(contexts, w_o, head):
+    others = torch.cat([contexts[:, :head], contexts[:, head + 1 :]], 1)
+    merged = others.transpose(1, 2).flatten(2)
+    return merged @ w_o.T
 
 
-def biases_by_columns(q_bias, out_bias, device, num_devices):
-    first = out_bias if device == 0 else 0 * out_bias
-    return [q_bias.view(num_devices, -1)[device], first]
+def patch_by_where(contexts, others, w_o, head):
+    mine = (torch.arange(contexts.shape[1]) == head)[:, None, None]
+    return torch.where(mine, others, contexts).transpose(1, 2).flatten(2) @ w_o.T
 
 
-def biases_by_new_tensors(q_bias, out_bias, device, num_devices):
-    mine = torch.tensor_split(q_bias, num_devices)[device].clone()
-    out = torch.zeros(len(out_bias), dtype=out_bias.dtype)
-    if not device:
-        out += out_bias
-    return mine, out
+def patch_by_list(contexts, others, w_o, head):
+    heads = list(contexts.unbind(1))
+    heads[head] = others[:, head]
+    return torch.cat(heads, -1) @ w_o.T
 
 
-def degree_by_loop(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
-    best, shortest = None, math.inf
-    for devices in degrees:
-        parts_of_cache = devices if devices < num_kv_heads else num_kv_heads
-        time = weights_ms / devices + cache_ms / parts_of_cache + ring_ms * (devices - 1)
-        if time < shortest:
-            best, shortest = devices, time
-    return best
+def patch_by_difference(contexts, others, w_o, head):
+    d = contexts.shape[-1]
+    change = (others - contexts)[:, head] @ w_o[:, head * d : (head + 1) * d].T
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T + change
 
 
-def degree_by_tensors(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
-    n = torch.tensor(degrees, dtype=torch.float64)
-    times = weights_ms / n + cache_ms / n.clamp(max=num_kv_heads) + (n - 1) * ring_ms
-    return degrees[times.argmin()]
+def patch_in_place(contexts, others, w_o, head):
+    contexts[:, head] = others[:, head]
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
 
 
-def total_ms(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
-    return [weights_ms / n + cache_ms / min(n, num_kv_heads) + (n - 1) * ring_ms for n in degrees]
+def previous_by_loop(weights):
+    batch, num_heads, num_tokens, _ = weights.shape
+    scores = []
+    for head in range(num_heads):
+        found = [weights[sample, head, t, t - 1] for sample in range(batch) for t in range(1, num_tokens)]
+        scores.append(sum(found) / len(found))
+    return torch.stack(scores)
 
 
-def merged_two_by_two(outputs, lses):
-    output, lse = outputs[0], lses[0]
-    for other, other_lse in zip(outputs[1:], lses[1:], strict=True):
-        both = torch.logaddexp(lse, other_lse)
-        output = (lse - both).exp()[:, None] * output + (other_lse - both).exp()[:, None] * other
-        lse = both
-    return output
+def previous_by_mask(weights):
+    num_tokens = weights.shape[-1]
+    before = torch.diag(torch.ones(num_tokens - 1, dtype=weights.dtype), -1)
+    return (weights * before).sum((0, 2, 3)) / (len(weights) * (num_tokens - 1))
 
 
-def merged_with_a_guard(outputs, lses):
-    sums = (lses - lses.max(dim=0).values).exp()
-    return torch.einsum("nq,nqd->qd", sums / sums.sum(dim=0), outputs)
+def previous_by_index(weights):
+    query = torch.arange(1, weights.shape[2])
+    return weights[:, :, query, query - 1].transpose(0, 1).flatten(1).mean(1)
 
 
-def degree_before_first_rise(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
-    times = total_ms(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees)
-    rises = [at for at in range(1, len(times)) if times[at] >= times[at - 1]]
-    return degrees[rises[0] - 1 if rises else -1]
+def previous_by_shift(weights):
+    return weights[:, :, 1:, :-1].diagonal(dim1=-2, dim2=-1).mean(-1).mean(0)
+
+
+def copy_by_loop(tokens):
+    batch, num_tokens = tokens.shape
+    found = torch.zeros(batch, num_tokens, num_tokens, dtype=torch.bool)
+    for sample in range(batch):
+        for query in range(num_tokens):
+            for key in range(1, query + 1):
+                found[sample, query, key] = tokens[sample, key - 1] == tokens[sample, query]
+    return found
+
+
+def copy_by_padding(tokens):
+    before = torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
+    return torch.tril(tokens.unsqueeze(2) == before.unsqueeze(1))
+
+
+def copy_by_roll(tokens):
+    equal = (tokens[:, :, None] == tokens[:, None]).roll(1, dims=2)
+    equal[:, :, 0] = False
+    keep = torch.ones(equal.shape[1:], dtype=torch.bool).tril()
+    return equal & keep
+
+
+def copy_with_future(tokens):
+    found = torch.zeros(len(tokens), tokens.shape[1], tokens.shape[1], dtype=torch.bool)
+    found[:, :, 1:] = tokens[:, :, None] == tokens[:, None, :-1]
+    return found
+
+
+def copy_by_pad_function(tokens):
+    return torch.nn.functional.pad(tokens[:, :, None] == tokens[:, None, :-1], (1, 0)).tril()
+
+
+def score_by_loop(weights, tokens):
+    batch, num_heads, num_tokens, _ = weights.shape
+    total, count = torch.zeros(num_heads, dtype=weights.dtype), 0
+    for sample in range(batch):
+        for query in range(num_tokens):
+            keys = [key for key in range(1, query + 1) if tokens[sample, key - 1] == tokens[sample, query]]
+            if keys:
+                total += weights[sample, :, query, keys].sum(-1)
+                count += 1
+    return total / count
+
+
+def score_by_mask(weights, tokens):
+    marks = copy_by_padding(tokens)
+    return (weights * marks[:, None]).sum((0, 2, 3)) / marks.any(-1).sum()
+
+
+def score_by_einsum(weights, tokens):
+    marks = copy_by_padding(tokens).to(weights.dtype)
+    return torch.einsum("bhqk,bqk->h", weights, marks) / (marks.sum(-1) > 0).sum()
+
+
+def score_as_in_the_lesson(weights, tokens):
+    by_head = weights.transpose(0, 1)
+    return (by_head * copy_with_future(tokens)).sum(-1)[:, copy_by_padding(tokens).any(-1)].mean(-1)
+
+
+def marked(weights, tokens):
+    return (weights * copy_by_padding(tokens)[:, None]).sum(-1)
 
 
 RIGHT = {
-    "partial_output": [part_by_einsum, part_fused, part_head_by_head, lambda *a: part_fused(*a).contiguous()],
-    "cache_per_device": [
-        cache_by_parts,
-        lambda t, g, d, n, size: 2 * t * math.ceil(g / n) * d * size,
-        lambda t, g, d, n, size: max(2 * t * d * size * g // n, 2 * t * d * size),
-        lambda t, g, d, n, size: sum(t * len(range(0, g, n)) * d * size for _ in ("keys", "values")),
-    ],
-    "biases_of_device": [
-        biases_by_columns,
-        biases_by_new_tensors,
-        lambda q, o, i, n: (q.chunk(n)[i], o * (i == 0)),
-    ],
-    "ring_bytes": [
-        sent_step_by_step,
-        lambda layers, b, m, n, size: 4 * layers * b * m * size * (n - 1) // n,
-        lambda layers, b, m, n, size: round(2 * layers * 2 * (n - 1) / n * (b * m * size)),
-    ],
-    "best_degree": [
-        degree_by_loop,
-        degree_by_tensors,
-        lambda *given: min(zip(total_ms(*given), given[-1], strict=True))[1],
-    ],
-    "merge_devices": [
-        merged_two_by_two,
-        merged_with_a_guard,
-        lambda o, lse: ((lse - lse.logsumexp(0)).exp()[..., None] * o).sum(0),
+    "previous_token_score": [previous_by_loop, previous_by_mask, previous_by_index, previous_by_shift],
+    "comes_after_copy": [copy_by_loop, copy_by_padding, copy_by_roll, copy_by_pad_function],
+    "induction_score": [score_by_loop, score_by_mask, score_by_einsum, score_as_in_the_lesson],
+    "ablate_head": [ablate_columns, ablate_by_sum, ablate_by_difference, ablate_by_mask],
+    "patch_head": [patch_by_where, patch_by_list, patch_by_difference],
+    "sink_weight": [
+        lambda w: w[:, :, 1:, 0].mean((0, 2)),
+        lambda w: w[..., 0][..., 1:].transpose(0, 1).flatten(1).mean(1),
+        lambda w: (w[..., 0].sum((0, 2)) - len(w)) / (len(w) * (w.shape[2] - 1)),
     ],
 }
 
 WRONG = {
-    "partial_output": [
-        (part_not_merged, "stopped", "`view` reads memory"),
-        (part_by_width_of_output, "stopped", "keep the number of elements"),
+    "previous_token_score": [
+        (lambda w: w.diagonal(-1).mean(0), "has the shape"),
+        (lambda w: w.diagonal(-1, 2, 3).mean((1, 2)), "it should be"),
     ],
-    "cache_per_device": [
-        (lambda t, g, d, n, size: 2 * t * (t // n) * d * size, "it should be"),
-        (lambda t, g, d, n, size: 2.0 * t * max(1, g // n) * d * size, "`/` or `//`"),
+    "comes_after_copy": [
+        (lambda t: copy_by_loop(t).long(), "int64; it should be bool"),
+        (lambda t: (t[:, :, None] == t[:, None, :-1]).tril(), "has the shape"),
     ],
-    "biases_of_device": [
-        (lambda q, o, i, n: q.chunk(n)[i], "it should be 2 values"),
-        (lambda q, o, i, n: (q.chunk(n)[i], o if i == 0 else None), "`out_bias` is None"),
+    "induction_score": [
+        (lambda w, t: marked(w, t).mean(-1), "it should be"),
+        (lambda w, t: (w * copy_by_loop(t)).sum((0, 2, 3)), "stopped", "RuntimeError"),
     ],
-    "ring_bytes": [
-        (lambda layers, b, m, n, size: 4 * layers * (n - 1) * b * b * m * size // n, "it should be"),
+    "ablate_head": [
+        (ablate_in_place, "input-modified", "`contexts`"),
+        (ablate_weight_in_place, "input-modified", "`w_o`"),
+        (drop_the_head, "stopped", "the last size of the left equal"),
+        (lambda c, w, h: ablate_columns(c, w, h - 1), "it should be"),
     ],
-    "best_degree": [
-        (lambda w, c, g, ring, d: g, "it should be"),
-        (degree_before_first_rise, "it should be"),
+    "patch_head": [
+        (patch_in_place, "input-modified", "`contexts`"),
     ],
-    "merge_devices": [
-        (lambda o, lse: (lse.softmax(0) * o).sum(0), "stopped"),
+    "sink_weight": [
+        (lambda w: w[:, :, 1:, 0].mean().item(), "a float; it should be"),
     ],
 }

@@ -2,124 +2,487 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
+
+from course_lib.attention import apply_rotary, rotary_table
 
 
-def window_by_loop(num_tokens, window):
-    keep = torch.zeros(num_tokens, num_tokens, dtype=torch.bool)
-    for query in range(num_tokens):
-        keep[query, max(0, query - window + 1) : query + 1] = True
-    return keep
+class Llama(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
+        super().__init__()
+        self.base = base
+        self.heads, self.kv_heads, self.width = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.width, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.width, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def rotated(self, q, k, v, start=0):
+        table = [one[start:] for one in rotary_table(start + q.shape[2], self.width, rope_theta=self.base)]
+        return apply_rotary(q, *table), apply_rotary(k, *table), v
+
+    def stored(self, k, v, cache):
+        return cache(k, v) if cache is not None else (k, v)
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        b, t, _ = x.shape
+        start = cache.length if cache is not None else 0
+        q = self.q_proj(x).reshape(b, t, self.heads, self.width).permute(0, 2, 1, 3)
+        k = self.k_proj(x).reshape(b, t, self.kv_heads, self.width).permute(0, 2, 1, 3)
+        v = self.v_proj(x).reshape(b, t, self.kv_heads, self.width).permute(0, 2, 1, 3)
+        q, k, v = self.rotated(q, k, v, start)
+        k, v = self.stored(k, v, cache)
+        seen = torch.ones(t, k.shape[2], dtype=torch.bool).tril(k.shape[2] - t)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+        return self.out_proj(mixed.permute(0, 2, 1, 3).reshape(b, t, -1))
 
 
-def window_by_triangles(num_tokens, window):
-    ones = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
-    return ones.tril() & ones.triu(1 - window)
+class GroupedLlama(Llama):
+    """The query heads that share a kv head on an axis of their own."""
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        start = 0 if cache is None else cache.length
+        q, k, v = (
+            one.unflatten(2, (-1, self.width)).transpose(1, 2)
+            for one in (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        )
+        q, k, v = self.rotated(q, k, v, start)
+        k, v = self.stored(k, v, cache)
+        q = q.unflatten(1, (self.kv_heads, -1))  # (b, g, group, t, d)
+        scores = torch.einsum("bgrqd,bgkd->bgrqk", q, k) / self.width**0.5
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + start)
+        mixed = torch.einsum("bgrqk,bgkd->bgrqd", scores.softmax(-1), v).flatten(1, 2)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
-def sink_by_formula(scores, sink_logits, guard=True):
-    sinks = sink_logits.view(-1, 1, 1)
-    largest = torch.maximum(scores.amax(-1, keepdim=True), sinks) if guard else 0.0
-    exponentials = (scores - largest).exp()
-    return exponentials / (exponentials.sum(-1, keepdim=True) + (sinks - largest).exp())
+class RotatesByAngle(Llama):
+    """No table: the angles are computed from the positions."""
+
+    def rotated(self, q, k, v, start=0):
+        position = torch.arange(start, start + q.shape[2], dtype=torch.float64)
+        angle = position[:, None] * self.base ** (-2 * torch.arange(self.width // 2) / self.width)
+        return apply_rotary(q, angle.cos(), angle.sin()), apply_rotary(k, angle.cos(), angle.sin()), v
 
 
-def sink_by_padding(scores, sink_logits):
-    padded = F.pad(scores, (1, 0))
-    padded[:, :, 0] = sink_logits[:, None]
-    return padded.softmax(-1)[..., 1:]
+class BaseOfLlama2(Llama):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
+        super().__init__(d_in, d_out, num_heads, num_kv_heads)
 
 
-def sink_by_log(scores, sink_logits):
-    total = torch.logaddexp(scores.logsumexp(-1), sink_logits[:, None])
-    return (scores - total[..., None]).exp()
+class FoldedWrong(Llama):
+    """The queries are folded without a thought for which heads share a kv head."""
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        start = 0 if cache is None else cache.length
+        q, k, v = (
+            one.unflatten(2, (-1, self.width)).transpose(1, 2)
+            for one in (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        )
+        q, k, v = self.rotated(q, k, v, start)
+        k, v = self.stored(k, v, cache)
+        rows = q.unflatten(1, (-1, self.kv_heads)).transpose(1, 2).flatten(2, 3)  # heads 0, 2, 4 ask kv head 0
+        scores = (rows @ k.mT * self.width**-0.5).unflatten(2, (-1, x.shape[1]))
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + start)
+        mixed = (scores.softmax(-1).flatten(2, 3) @ v).unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(1, 2)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
-def queries_by_loop(queries, key_up):
-    return torch.stack([query @ part for query, part in zip(queries, key_up.chunk(len(queries)), strict=True)])
+class MasksRows(Llama):
+    """The folded scores are masked as they are, the mask once for each head of a group."""
+
+    def rows(self, seen):
+        return seen.repeat(self.heads // self.kv_heads, 1)
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        b, t, _ = x.shape
+        q, k, v = (one(x).unflatten(2, (-1, self.width)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        q, k, v = self.rotated(q, k, v, 0 if cache is None else cache.length)
+        k, v = self.stored(k, v, cache)
+        scores = q.reshape(b, self.kv_heads, -1, self.width) @ k.mT / self.width**0.5
+        seen = self.rows(torch.ones(t, k.shape[2]).tril(k.shape[2] - t).bool())
+        mixed = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v
+        return self.out_proj(mixed.view(q.shape).transpose(1, 2).flatten(2))
 
 
-def blocks_by_loop(memory, block_table, length):
-    size = memory.shape[1]
-    return torch.stack([memory[block_table[at // size], at % size] for at in range(length)])
+class MasksRowsAsOneHead(MasksRows):
+    def rows(self, seen):
+        group, (t, k) = self.heads // self.kv_heads, seen.shape
+        return torch.ones(group * t, k).tril(k - t).bool()
 
 
-def blocks_by_index(memory, block_table, length):
-    at = torch.arange(length)
-    return memory[torch.tensor(block_table)[at // memory.shape[1]], at % memory.shape[1]]
+class MasksRowsOneByOne(MasksRows):
+    def rows(self, seen):
+        return seen.repeat_interleave(self.heads // self.kv_heads, 0)
 
 
-def bits_by_loop(x, bits):
-    rows = x.reshape(-1, x.shape[-1])
-    steps = [row.abs().max() / (2 ** (bits - 1) - 1) for row in rows]
-    return torch.stack([(row / step).round() * step for row, step in zip(rows, steps, strict=True)]).view(x.shape)
+class QueriesFromZero(Llama):
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q, k, v)[0], super().rotated(k, k, v, start)[0], v
 
 
-def bits_by_norm(x, bits):
-    largest = (1 << bits - 1) - 1
-    scale = torch.linalg.vector_norm(x, ord=torch.inf, dim=-1, keepdim=True)
-    return torch.round(x * largest / scale) * scale / largest
+class Unrotated(Llama):
+    def rotated(self, q, k, v, start=0):
+        return q, k, v
 
 
-def bits_by_step(divide):
-    def round_to_bits(x, bits):
-        step = x.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)
-        return divide(x, step) * step
-
-    return round_to_bits
+class RotatedQueries(Llama):
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q, q, v, start)[0], k, v
 
 
-def bits_with_step_of_one(x, bits):
-    step = x.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)
-    step = torch.where(step == 0, 1.0, step)
-    return (x / step).round() * step
+class RotatedValues(Llama):
+    def rotated(self, q, k, v, start=0):
+        q, k, _ = super().rotated(q, k, v, start)
+        return q, k, super().rotated(v, v, v, start)[0]
+
+
+class RotatedBeforeTheSplit(Llama):
+    def rotated(self, q, k, v, start=0):
+        return q.transpose(1, 2), k, v
+
+
+class StartsAnew(Llama):
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q, k, v)
+
+
+class NeverReads(Llama):
+    def stored(self, k, v, cache):
+        super().stored(k, v, cache)
+        return k, v
+
+
+class StoresCopies(Llama):
+    def stored(self, k, v, cache):
+        copies = self.heads // self.kv_heads
+        return super().stored(k.repeat_interleave(copies, 1), v.repeat_interleave(copies, 1), cache)
+
+
+class StoresBeforeRotating(Llama):
+    def rotated(self, q, k, v, start=0):
+        self.start = start
+        return super().rotated(q, q, v, start)[0], k, v
+
+    def stored(self, k, v, cache):
+        k, v = super().stored(k, v, cache)
+        return super().rotated(k, k, v, self.start)[0], v
+
+
+class RotatedWhenRead(StoresBeforeRotating):
+    def stored(self, k, v, cache):
+        self.start = 0
+        return super().stored(k, v, cache)
+
+
+class AlignedAtTheStart(Llama):
+    def forward(self, x, positions=None, keep=None, cache=None):
+        return super().forward(x, cache=cache) if cache is None or cache.length == 0 else self.later(x, cache)
+
+    def later(self, x, cache):
+        shown = torch.ones(x.shape[1], cache.length + x.shape[1], dtype=torch.bool).tril()
+        q, k, v = (one(x).unflatten(2, (-1, self.width)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        q, k, v = self.rotated(q, k, v, cache.length)
+        k, v = cache(k, v)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=shown, enable_gqa=True)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class Fused(Llama):
+    """The fused function masks wherever several tokens come, from the top left corner."""
+
+    def masks(self, tokens, cache):
+        return tokens > 1
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        q, k, v = (one(x).unflatten(2, (-1, self.width)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        q, k, v = self.rotated(q, k, v, 0 if cache is None else cache.length)
+        k, v = self.stored(k, v, cache)
+        is_causal = self.masks(x.shape[1], cache)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class MaskedWithoutACache(Fused):
+    def masks(self, tokens, cache):
+        return cache is None
+
+
+class Unscaled(Llama):
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q * self.width**0.5, k, v, start)
+
+
+class Stacked(nn.Module):
+    """One buffer for both, and slices by narrow."""
+
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__()
+        self.register_buffer("room", torch.zeros(2, batch, num_kv_heads, max_len, head_dim))
+        self.length = 0
+
+    def forward(self, keys, values):
+        new = torch.stack([keys, values])
+        if self.length + keys.shape[2] > self.room.shape[3]:
+            raise ValueError("full")
+        self.room.narrow(3, self.length, keys.shape[2]).copy_(new)
+        self.length += keys.shape[2]
+        return list(self.room.narrow(3, 0, self.length))
+
+
+class Growing(nn.Module):
+    """A cache that allocates anew in each step."""
+
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__()
+        self.keys = self.values = torch.zeros(batch, num_kv_heads, 0, head_dim)
+        self.length, self.max_len = 0, max_len
+
+    def forward(self, keys, values):
+        if self.length + keys.shape[2] > self.max_len:
+            raise ValueError("full")
+        self.keys = torch.cat([self.keys, keys], dim=2)
+        self.values = torch.cat([self.values, values], dim=2)
+        self.length = self.keys.shape[2]
+        return self.keys, self.values
+
+
+class TakesAll(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.max_len = torch.inf
+
+
+class FullTooEarly(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.max_len -= 1
+
+
+class Asserts(TakesAll):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.room = sizes[2]
+
+    def forward(self, keys, values):
+        assert self.length + keys.shape[2] <= self.room
+        return super().forward(keys, values)
+
+
+class OverwritesTheStart(Stacked):
+    def forward(self, keys, values):
+        self.length = 0
+        return super().forward(keys, values)
+
+
+class CountsAsFilled(Stacked):
+    """The count is right, and has another name than `length`."""
+
+    @property
+    def length(self):
+        return self.filled
+
+    @length.setter
+    def length(self, count):
+        self.filled = count
+
+
+class CountsUnseen(Growing):
+    """It has no `length`: what is there tells how many."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.length
+
+    def forward(self, keys, values):
+        self.keys, self.values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
+        return self.keys, self.values
+
+
+class SaysZero(CountsUnseen):
+    length = 0
+
+    def __init__(self, *sizes):
+        Growing.__init__(self, *sizes)
+
+
+class OnlyTheNew(Stacked):
+    def forward(self, keys, values):
+        return keys, values
+
+
+class TheWholeRoom(Stacked):
+    def forward(self, keys, values):
+        super().forward(keys, values)
+        return self.room[0], self.room[1]
+
+
+class OneTokenPerCall(Growing):
+    def forward(self, keys, values):
+        return super().forward(keys[:, :, :1], values[:, :, :1])
+
+
+class Forgets(Growing):
+    def forward(self, keys, values):
+        self.keys = torch.cat([self.keys, keys], dim=2)
+
+
+class OneRoom(nn.Module):
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__()
+        room = torch.zeros(batch, num_kv_heads, max_len, head_dim)
+        self.register_buffer("keys", room)
+        self.register_buffer("values", room)
+        self.length = 0
+
+    def forward(self, keys, values):
+        start, end = self.length, self.length + keys.shape[2]
+        if self.refuses(end):
+            raise ValueError(f"{end} tokens are too many")
+        self.keys[:, :, start:end] = keys
+        self.values[:, :, start:end] = values
+        self.length = end
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def refuses(self, end):
+        return end > self.keys.shape[2]
+
+
+class TwoRooms(OneRoom):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.values = self.values.clone()
+
+
+class RefusesWhenFull(TwoRooms):
+    def refuses(self, end):
+        return self.length >= self.keys.shape[2]
+
+
+class CountsFirst(TwoRooms):
+    def refuses(self, end):
+        self.length = end
+        return super().refuses(end)
+
+
+class CopiesItsRoom(TwoRooms):
+    def forward(self, keys, values):
+        super().forward(keys, values)
+        self.keys, self.values = self.keys.clone(), self.values.clone()
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+
+class PlainRoom(OneRoom):
+    """Its room is no buffer, and stays in float32."""
+
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        nn.Module.__init__(self)
+        self.keys, self.values = (torch.zeros(batch, num_kv_heads, max_len, head_dim) for _ in range(2))
+        self.length = 0
+
+
+class RoomOnDemand(Growing):
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__(batch, num_kv_heads, max_len, head_dim)
+        self.keys = self.values = None
+
+    def forward(self, keys, values):
+        if self.keys is None:
+            self.keys, self.values = keys[:, :, :0], values[:, :, :0]
+        return super().forward(keys, values)
+
+
+class GrowingBuffers(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        del self.keys, self.values
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(sizes[0], sizes[1], 0, sizes[3]))
+
+
+class WideRoom(PlainRoom):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.keys, self.values = self.keys.double(), self.values.double()
+
+
+class WideStart(Growing):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.values = self.values.double()
+
+
+class WideResult(Growing):
+    def forward(self, keys, values):
+        return super().forward(keys.double(), values.double())
+
+
+class HalfRoom(PlainRoom):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.keys, self.values = self.keys.bfloat16(), self.values.bfloat16()
 
 
 RIGHT = {
-    "round_to_bits": [
-        bits_by_loop,
-        bits_by_norm,
-        # a step of 0 is guarded against, or makes an integer of nan
-        bits_with_step_of_one,
-        bits_by_step(lambda x, step: (x / step.clamp(min=1e-12)).round()),
-        bits_by_step(lambda x, step: (x / step).round().nan_to_num()),
-        bits_by_step(lambda x, step: (x / (step + 1e-8)).round()),
-        bits_by_step(lambda x, step: (x / step).round().to(torch.int8)),
-    ],
-    "window_mask": [window_by_loop, window_by_triangles],
-    "sink_weights": [sink_by_formula, sink_by_padding, sink_by_log],
-    "latent_queries": [
-        queries_by_loop,
-        lambda q, w: torch.einsum("hqd,hdl->hql", q, w.unflatten(0, (len(q), -1))),
-        lambda q, w: torch.bmm(q, w.reshape(q.shape[0], q.shape[2], w.shape[1])),
-    ],
-    "gather_blocks": [
-        blocks_by_loop,
-        blocks_by_index,
-        lambda m, t, n: torch.cat([m[block] for block in t])[:n],
+    "MyLlamaAttention": [Llama, GroupedLlama, RotatesByAngle, MasksRows],
+    "MyCache": [Stacked, TwoRooms, CountsAsFilled],
+    "next_word": [
+        lambda logits: torch.argmax(logits[:, -1, :], dim=1),
+        lambda logits: torch.stack([sample[-1].softmax(0).argmax() for sample in logits]),
+        lambda logits: logits[:, -1].topk(1).indices[:, 0],
     ],
 }
 
 WRONG = {
-    "round_to_bits": [
-        (lambda x, bits: bits_by_loop(x, bits + 1), "one bit more"),
-        (
-            lambda x, bits: (x / x.abs().max() * (2 ** (bits - 1) - 1)).round() * x.abs().max() / (2 ** (bits - 1) - 1),
-            "be",
-        ),
-        (lambda x, bits: bits_by_loop(x, bits).int(), "should be"),
-        (lambda x, bits: x.round(decimals=bits), "should be"),
+    "MyLlamaAttention": [
+        (Unrotated, "rotary-unused", "without any rotation"),
+        (RotatedQueries, "only the queries are rotated"),
+        (RotatedValues, "rotary-on-values", "whose values are rotated"),
+        (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
+        (BaseOfLlama2, "that rotates with base 10000, whatever the argument says"),
+        (FoldedWrong, "kv-heads-tiled"),
+        (StartsAnew, "whose positions start at 0 with each piece", "with a cache in pieces of"),
+        (NeverReads, "that forgets the pieces before", "What does the cache return"),
+        (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
+        (MasksRowsAsOneHead, "over the rows of several heads"),
+        (MasksRowsOneByOne, "whose rows are repeated one by one"),
+        (QueriesFromZero, "whose queries are at position 0 again"),
+        (RotatedWhenRead, "keeps the keys as they are before the rotation"),
+        (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
+        (AlignedAtTheStart, "causal-top-left"),
+        (Fused, "causal-top-left", "wherever several new tokens meet a cache"),
+        (MaskedWithoutACache, "without a mask where there is a cache"),
+        (Unscaled, "missing-scale"),
     ],
-    "window_mask": [
-        (lambda n, w: window_by_loop(n, w).float(), "bool"),
-        (lambda n, w: window_by_loop(n, 3), "it should be"),
+    "MyCache": [
+        (TakesAll, "A call with 1 new token and room for 0 is taken without an error; it should raise a ValueError"),
+        (FullTooEarly, "with ValueError: full"),
+        (Asserts, "raises the error AssertionError; it should raise a ValueError"),
+        (RefusesWhenFull, "A call with 2 new tokens and room for 1 raises the error RuntimeError"),
+        (CountsFirst, "too late", "there was room for it"),
+        (Growing, "the buffers hold 0 numbers", "leaves behind: `keys` and `values`"),
+        (GrowingBuffers, "the buffers hold 0 numbers"),
+        (PlainRoom, "the buffers hold 0 numbers"),
+        (RoomOnDemand, "the buffers hold 0 numbers"),
+        (CopiesItsRoom, "a call makes `keys` anew"),
+        (OverwritesTheStart, "token-missing-from-cache", "the new tokens alone"),
+        (CountsUnseen, "has no integer `length`; `length` should be"),
+        (SaysZero, "says in `length` that it holds 0; `length` should be"),
+        (OnlyTheNew, "token-missing-from-cache", "the old ones are forgotten"),
+        (TheWholeRoom, "the whole room"),
+        (OneTokenPerCall, "has the shape"),
+        (Forgets, "returns-none"),
+        (OneRoom, "the values twice"),
+        (WideRoom, "float64; it should be float32"),
+        (WideStart, "`values` is off", "float64; it should be float32"),
+        (WideResult, "float64; it should be float32"),
+        (HalfRoom, "`keys` is off"),
     ],
-    "sink_weights": [
-        (lambda s, z: torch.cat([s, z], -1).softmax(-1)[..., :-1], "stopped"),
-    ],
-    "latent_queries": [
-        (lambda q, w: q @ w, "stopped"),
-    ],
-    "gather_blocks": [
-        (lambda m, t, n: m[t], "has the shape"),
+    "next_word": [
+        (lambda logits: logits[:, -1].argmax(-1).tolist(), "it should be a tensor"),
+        (lambda logits: logits[:, -1].argmax(), "has the shape"),
+        (lambda logits: logits[:, -1].argmax(-1, keepdim=True), "or `keepdim=True`?"),
     ],
 }

@@ -1,217 +1,125 @@
-"""Right and wrong answers to the blanks of lesson 10."""
+"""Answers to the blanks of lesson 10, right and wrong, as learners write them."""
 
 import torch
 import torch.nn.functional as F
-from torch import nn
-
-from course_lib.attention import attend, causal_keep
-from course_lib.exercises import ALL
-from course_lib.exercises.wrong_answers import EditedSolution
 
 
-def next_by_loop(tokens):
-    batch, num_tokens = tokens.shape
-    found = torch.zeros(batch, num_tokens, num_tokens, dtype=torch.bool)
-    for sample in range(batch):
-        for query in range(num_tokens - 1):
-            for key in range(query + 1):
-                found[sample, query, key] = tokens[sample, key] == tokens[sample, query + 1]
-    return found
+def window_by_loop(num_tokens, window):
+    keep = torch.zeros(num_tokens, num_tokens, dtype=torch.bool)
+    for query in range(num_tokens):
+        keep[query, max(0, query - window + 1) : query + 1] = True
+    return keep
 
 
-def next_by_padding(tokens):
-    following = F.pad(tokens[:, 1:], (0, 1), value=-1)
-    return torch.tril(following.unsqueeze(2) == tokens.unsqueeze(1))
+def window_by_triangles(num_tokens, window):
+    ones = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
+    return ones.tril() & ones.triu(1 - window)
 
 
-def next_by_rows(tokens):
-    equal = tokens[:, 1:, None] == tokens[:, None]
-    return F.pad(equal, (0, 0, 0, 1)).tril()
+def sink_by_formula(scores, sink_logits, guard=True):
+    sinks = sink_logits.view(-1, 1, 1)
+    largest = torch.maximum(scores.amax(-1, keepdim=True), sinks) if guard else 0.0
+    exponentials = (scores - largest).exp()
+    return exponentials / (exponentials.sum(-1, keepdim=True) + (sinks - largest).exp())
 
 
-def weight_by_loop(weights, wanted):
-    batch, _, num_tokens, _ = weights.shape
-    sums = []
-    for sample in range(batch):
-        for query in range(num_tokens):
-            if wanted[sample, query].any():
-                sums.append(weights[sample, :, query, wanted[sample, query]].sum(-1))
-    return torch.stack(sums).mean(0)
+def sink_by_padding(scores, sink_logits):
+    padded = F.pad(scores, (1, 0))
+    padded[:, :, 0] = sink_logits[:, None]
+    return padded.softmax(-1)[..., 1:]
 
 
-def weight_by_counts(weights, wanted):
-    return (weights * wanted[:, None]).sum((0, 2, 3)) / wanted.any(-1).sum()
+def sink_by_log(scores, sink_logits):
+    total = torch.logaddexp(scores.logsumexp(-1), sink_logits[:, None])
+    return (scores - total[..., None]).exp()
 
 
-def weight_by_einsum(weights, wanted):
-    counts = wanted.any(-1).sum()
-    return torch.einsum("bhqk,bqk->h", weights, wanted.to(weights.dtype)) / counts
+def queries_by_loop(queries, key_up):
+    return torch.stack([query @ part for query, part in zip(queries, key_up.chunk(len(queries)), strict=True)])
 
 
-def mean_by_list(values, head):
-    heads = [values[:, i] for i in range(values.shape[1])]
-    heads[head] = heads[head].mean((0, 1), keepdim=True).expand_as(heads[head])
-    return torch.stack(heads, 1)
+def blocks_by_loop(memory, block_table, length):
+    size = memory.shape[1]
+    return torch.stack([memory[block_table[at // size], at % size] for at in range(length)])
 
 
-def mean_by_where(values, head):
-    chosen = torch.arange(values.shape[1]).view(1, -1, 1, 1) == head
-    return torch.where(chosen, values.mean((0, 2), keepdim=True), values)
+def blocks_by_index(memory, block_table, length):
+    at = torch.arange(length)
+    return memory[torch.tensor(block_table)[at // memory.shape[1]], at % memory.shape[1]]
 
 
-def mean_in_place(values, head):
-    values[:, head] = values[:, head].mean((0, 1))
-    return values
+def bits_by_loop(x, bits):
+    rows = x.reshape(-1, x.shape[-1])
+    steps = [row.abs().max() / (2 ** (bits - 1) - 1) for row in rows]
+    return torch.stack([(row / step).round() * step for row, step in zip(rows, steps, strict=True)]).view(x.shape)
 
 
-def patch_by_where(here, there, head):
-    return torch.where(torch.arange(here.shape[1]).view(1, -1, 1, 1) == head, there, here)
+def bits_by_norm(x, bits):
+    largest = (1 << bits - 1) - 1
+    scale = torch.linalg.vector_norm(x, ord=torch.inf, dim=-1, keepdim=True)
+    return torch.round(x * largest / scale) * scale / largest
 
 
-def patch_by_cat(here, there, head):
-    return torch.cat([here[:, :head], there[:, head : head + 1], here[:, head + 1 :]], 1)
+def bits_by_step(divide):
+    def round_to_bits(x, bits):
+        step = x.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)
+        return divide(x, step) * step
+
+    return round_to_bits
 
 
-def patch_in_place(here, there, head):
-    here[:, head] = there[:, head]
-    return here
-
-
-def exchange_by_index(here, one, other):
-    order = list(range(here.shape[2]))
-    order[one], order[other] = order[other], order[one]
-    return here[:, :, order]
-
-
-def exchange_by_clones(here, one, other):
-    exchanged = here.clone()
-    exchanged[:, :, [one, other]] = here[:, :, [other, one]]
-    return exchanged
-
-
-def exchange_in_place(here, one, other):
-    first = here[:, :, one].clone()
-    here[:, :, one] = here[:, :, other]
-    here[:, :, other] = first
-    return here
-
-
-class OpenByAttend(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
-        super().__init__()
-        self.num_heads, self.num_kv_heads, self.edit = num_heads, num_kv_heads, None
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out * num_kv_heads // num_heads, bias=False)
-        self.v_proj = nn.Linear(d_in, d_out * num_kv_heads // num_heads, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
-
-    def forward(self, x):
-        projected = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
-        counts = (self.num_heads, self.num_kv_heads, self.num_kv_heads)
-        parts = [one.unflatten(2, (n, -1)).transpose(1, 2) for one, n in zip(projected, counts, strict=True)]
-        parts = [one.repeat_interleave(self.num_heads // one.shape[1], 1) for one in parts]
-        if self.edit is not None:
-            parts = self.edit(*parts)
-        context, _ = attend(*parts, causal_keep(x.shape[1], device=x.device))
-        return self.out_proj(context.transpose(1, 2).flatten(2))
-
-
-class OpenHeadByHead(OpenByAttend):
-    def forward(self, x):
-        shared = self.num_heads // self.num_kv_heads
-        queries = torch.stack(self.q_proj(x).chunk(self.num_heads, 2), 1)
-        keys, values = (
-            torch.stack([one for one in made.chunk(self.num_kv_heads, 2) for _ in range(shared)], 1)
-            for made in (self.k_proj(x), self.v_proj(x))
-        )
-        if self.edit:
-            queries, keys, values = self.edit(queries, keys, values)
-        heads = [
-            attend(*(one[:, i : i + 1] for one in (queries, keys, values)), causal_keep(x.shape[1]))[0][:, 0]
-            for i in range(self.num_heads)
-        ]
-        return self.out_proj(torch.cat(heads, 2))
-
-
-class OpenWithTiledHeads(OpenByAttend):
-    def forward(self, x):
-        batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, -1).transpose(1, 2)
-        groups = self.num_heads // self.num_kv_heads
-        keys, values = (
-            made.view(batch, num_tokens, self.num_kv_heads, -1).transpose(1, 2).repeat(1, groups, 1, 1)
-            for made in (self.k_proj(x), self.v_proj(x))
-        )
-        context, _ = attend(queries, keys, values, causal_keep(num_tokens, device=x.device))
-        return self.out_proj(context.transpose(1, 2).flatten(2))
-
-
-def opened(edit):
-    """The solution's class with an edit."""
-    return EditedSolution(ALL["MyOpenAttention"].solution, edit).answer
-
-
-CALL = "queries, keys, values = self.edit(queries, keys, values)"
-UNCOPIED = (
-    ".repeat_interleave(shared, dim=1) =>  && scores = => "
-    "keys, values = (one.repeat_interleave(shared, 1) for one in (keys, values)); scores ="
-)
-TOKENS_FIRST = "queries, keys, values = (p.mT for p in self.edit(*(p.mT for p in (queries, keys, values))))"
-EARLY = (
-    "(queries * self.head_dim**-0.5) => queries && "
-    "        if self.edit: =>         queries = queries * self.head_dim**-0.5\n        if self.edit:"
-)
-ONCE = f"{CALL}; self.edit = None"
-HEADS_ALONE = (
-    "edited = self.edit(queries, keys, values); keys, values = edited[1:]; "
-    "queries = queries * (edited[0] / queries).mean((0, 2, 3))[:, None, None]"
-)
+def bits_with_step_of_one(x, bits):
+    step = x.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)
+    step = torch.where(step == 0, 1.0, step)
+    return (x / step).round() * step
 
 
 RIGHT = {
-    "holds_next_word": [next_by_loop, next_by_padding, next_by_rows],
-    "mean_weight_on": [weight_by_loop, weight_by_counts, weight_by_einsum],
-    "MyOpenAttention": [
-        OpenByAttend,
-        OpenHeadByHead,
-        opened(EARLY),
+    "round_to_bits": [
+        bits_by_loop,
+        bits_by_norm,
+        # a step of 0 is guarded against, or makes an integer of nan
+        bits_with_step_of_one,
+        bits_by_step(lambda x, step: (x / step.clamp(min=1e-12)).round()),
+        bits_by_step(lambda x, step: (x / step).round().nan_to_num()),
+        bits_by_step(lambda x, step: (x / (step + 1e-8)).round()),
+        bits_by_step(lambda x, step: (x / step).round().to(torch.int8)),
     ],
-    "replace_by_mean": [mean_by_list, mean_by_where],
-    "patch": [patch_by_where, patch_by_cat],
-    "exchange": [exchange_by_index, exchange_by_clones],
+    "window_mask": [window_by_loop, window_by_triangles],
+    "sink_weights": [sink_by_formula, sink_by_padding, sink_by_log],
+    "latent_queries": [
+        queries_by_loop,
+        lambda q, w: torch.einsum("hqd,hdl->hql", q, w.unflatten(0, (len(q), -1))),
+        lambda q, w: torch.bmm(q, w.reshape(q.shape[0], q.shape[2], w.shape[1])),
+    ],
+    "gather_blocks": [
+        blocks_by_loop,
+        blocks_by_index,
+        lambda m, t, n: torch.cat([m[block] for block in t])[:n],
+    ],
 }
 
 WRONG = {
-    "holds_next_word": [
-        (lambda t: next_by_loop(t).long(), "int64; it should be bool"),
-        (lambda t: (t[:, 1:, None] == t[:, None]).tril(), "has the shape"),
-    ],
-    "mean_weight_on": [
-        (lambda w, m: (w * m[:, None]).sum(-1).mean(-1), "has the shape"),
-        (lambda w, m: (w * m).sum((0, 2, 3)), "stopped", "RuntimeError"),
-        (lambda w, m: torch.stack([h[h > 0].mean() for h in (w * m[:, None]).sum(-1).unbind(1)]), "a weight of 0"),
-    ],
-    "MyOpenAttention": [
-        (OpenWithTiledHeads, "kv-heads-tiled"),
-        (opened(f"{CALL} => pass"), "your output is what it was without", "Does `forward` call `self.edit`"),
-        (opened(f"{CALL} => self.edit(queries, keys, values)"), "your output is what it was without"),
-        (opened("self.edit => self.hook"), "your output is what it was without"),
-        (opened(f"{CALL} => _, _, values = self.edit(queries, keys, values)"), "`edit` changed the queries, and"),
-        (opened(f"{CALL} => queries, _, values = self.edit(queries, keys, values)"), "`edit` changed the keys, and"),
-        (opened(f"{CALL} => {HEADS_ALONE}"), "`edit` changed the queries, and your output isn't what these give"),
-        (opened(f"{CALL} => {ONCE}"), "the second one doesn't"),
+    "round_to_bits": [
+        (lambda x, bits: bits_by_loop(x, bits + 1), "one bit more"),
         (
-            opened(f"{CALL} => {TOKENS_FIRST}"),
-            "`edit` got queries of the shape (5, 4, 3, 7); it should be (5, 4, 7, 3)",
+            lambda x, bits: (x / x.abs().max() * (2 ** (bits - 1) - 1)).round() * x.abs().max() / (2 ** (bits - 1) - 1),
+            "be",
         ),
-        (opened(UNCOPIED), "`edit` got keys of the shape (5, 2, 7, 3); it should be (5, 4, 7, 3)"),
-        (
-            opened("self.edit(queries, keys, values) => self.edit(queries=queries, keys=keys, values=values)"),
-            "TypeError",
-        ),
-        (opened("-torch.inf => -1e4"), "fills with -10000"),
+        (lambda x, bits: bits_by_loop(x, bits).int(), "should be"),
+        (lambda x, bits: x.round(decimals=bits), "should be"),
     ],
-    "replace_by_mean": [(mean_in_place, "input-modified", "`values`")],
-    "patch": [(patch_in_place, "input-modified", "`here`")],
-    "exchange": [(exchange_in_place, "input-modified", "`here`"), (lambda h, a, b: h.clone(), "nothing was exchanged")],
+    "window_mask": [
+        (lambda n, w: window_by_loop(n, w).float(), "bool"),
+        (lambda n, w: window_by_loop(n, 3), "it should be"),
+    ],
+    "sink_weights": [
+        (lambda s, z: torch.cat([s, z], -1).softmax(-1)[..., :-1], "stopped"),
+    ],
+    "latent_queries": [
+        (lambda q, w: q @ w, "stopped"),
+    ],
+    "gather_blocks": [
+        (lambda m, t, n: m[t], "has the shape"),
+    ],
 }

@@ -1,4 +1,4 @@
-"""The class of lesson 08 is Llama 3's attention at its settings, and a decoding step of it copies no key."""
+"""The class of lesson 09 is Llama 3's attention at its settings, and a decoding step of it copies no key."""
 
 import pytest
 import torch

@@ -89,7 +89,7 @@ def test_the_line_for_a_wrong_name_is_quoted(name):
 
 @pytest.mark.slow
 def test_it_tells_how_to_run_a_probe_and_where_the_names_are():
-    text = SETS["12"].last[0][0]
+    text = SETS["15"].last[0][0]
     assert "`module.build()`" in text and "(batch, token, 7)" in text and "2 kv heads" in text
     assert "Print the catalogue" in mistake_of_the_day(3).answer("xyz").message
     assert "no-softmax" not in mistake_of_the_day(3).answer("xyz").message

@@ -1,4 +1,4 @@
-"""The patients of sheet 12 have the mistakes that the doctor finds in them, and lesson 12 shows none of these."""
+"""The patients of sheet 15 have the mistakes that the doctor finds in them, and lesson 15 shows none of these."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from course_lib.diagnosis import diagnose
 from course_lib.exercises import EXERCISES
 from tools.notebooks.notebook_file import read_ipynb
 
-LESSON = Path(__file__).resolve().parents[2] / "notebooks/12_debugging_attention.ipynb"
+LESSON = Path(__file__).resolve().parents[2] / "notebooks/15_debugging_attention.ipynb"
 PATIENTS = {"patient_a": (7, 24, 6), "patient_b": (7, 24, 6), "patient_c": (7, 24, 6, 2)}
 
 

@@ -152,7 +152,7 @@ GROUPS += "queries = self.q_proj(x).view(b, t, group, self.num_kv_heads, self.he
 SAID = [
     (*WRONG[0], ("No gradient reaches `t`",), ("nothing wrong", "passed.")),
     (*WRONG[2], ("Its own parameters: t (",), ()),
-    (*WRONG[14], ("The same call gives another result the second time",), ()),
+    (*WRONG[17], ("The same call gives another result the second time",), ()),
     (*multi(IN_TRAINING), ("In evaluation it is right; in training mode",), ("mask-discarded",)),
     (*multi(f"{HIDDEN} => scores - 50.0 * ~keep"), ("-50 added to the hidden scores",), ("dtype",)),
     (*multi("self.head_dim**0.5 => 3.3"), (), ("What is different where token is 1?",)),

@@ -1,4 +1,4 @@
-"""Wrong answers to the functions of lessons 04 to 10, as beginners write them; see `written_answers.functions`."""
+"""Wrong answers to the functions of lessons 04 to 13, as beginners write them; see `written_answers.functions`."""
 
 from .written_answers import functions
 

@@ -1,4 +1,4 @@
-"""What lesson 14 says of trained models holds for three seeds or four."""
+"""What lesson 17 says of trained models holds for three seeds or four."""
 
 import re
 
@@ -19,9 +19,9 @@ RATE = 6e-3
 
 @pytest.fixture(scope="module")
 def capstone(lesson_code):
-    """Lesson 14, with the functions of its second answer."""
-    lesson = lesson_code("14_capstone", *ASSIGNED)
-    source = (SOURCES / "14_capstone.py").read_text("utf-8")
+    """Lesson 17, with the functions of its second answer."""
+    lesson = lesson_code("17_capstone", *ASSIGNED)
+    source = (SOURCES / "17_capstone.py").read_text("utf-8")
     answer = re.search(r"^#    class WithoutAdding.*?(?=^#    for part in)", source, re.MULTILINE | re.DOTALL)[0]
     names = lesson.make_optimizer.__globals__
     exec(re.sub(r"^# ? ? ? ? ?", "", answer, flags=re.MULTILINE), names)

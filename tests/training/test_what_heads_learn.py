@@ -1,4 +1,4 @@
-"""What lesson 10 says of the stored models' heads holds in other stories, and where it can, in other models."""
+"""What lesson 13 says of the stored models' heads holds in other stories, and where it can, in other models."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ ASSIGNED = ("PARTS", "KINDS", "device", "told", "GIRLS", "BOYS", "others", "own"
 @pytest.fixture(scope="module", params=[2_100_000, 2_300_000, 2_400_000])
 def lesson(request, lesson_code):
     """The lesson's functions, with stories of another seed."""
-    code = lesson_code("10_what_heads_learn", *ASSIGNED)
+    code = lesson_code("13_what_heads_learn", *ASSIGNED)
     namespace = code.says.__globals__
     namespace |= vars(code)
     chosen = [one for one in code.stories(4000, seed=request.param) if len(code.words(one.text)) == 85]

@@ -8,7 +8,7 @@ PARTS = {  # the number of the first lesson of each part -> its name, and the he
     "00": ("One head", 0),
     "03": ("Several heads", 1),
     "06": ("Shared heads, and caches", 7),
-    "10": ("See, speed up, debug, build", 3),
+    "13": ("See, speed up, debug, build", 3),
 }
 
 

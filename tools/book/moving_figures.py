@@ -75,7 +75,7 @@ FIGURES = (
     Entry(
         "decode",
         "A text, token by token, in a cache that keeps all, forgets, keeps a sink, or is cut into pages.",
-        "08_llama",
+        "09_llama",
         live.decode,
         "decoding_step",
     ),
@@ -89,7 +89,7 @@ FIGURES = (
     Entry(
         "turn",
         "A query and a key at positions of your choice: four dials, and the score that stays when both move.",
-        "07_order_and_padding",
+        "07_order",
         live.turn,
         "llama",
     ),

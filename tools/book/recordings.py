@@ -125,12 +125,12 @@ RECORDINGS = (
           "4 heads read 2 key heads", "06_multi_query", lambda: record(sharp(GroupedQueryAttention(3, 8, 4, 2)), X)),
     Entry("decoding_step", "One decoding step with the cache",
           "The last token alone is computed; keys and values of the others come from the cache.",
-          "1 new token, 5 cached", "08_llama", decoding),
+          "1 new token, 5 cached", "09_llama", decoding),
     Entry("llama", "Llama's attention with rotary positions",
           "Queries and keys are turned by the angle of their position before they meet.",
-          "rotary positions", "08_llama", lambda: record(sharp(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2)), X)),
+          "rotary positions", "09_llama", lambda: record(sharp(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2)), X)),
     Entry("latent", "Latent attention", "The cache holds one short vector per token; all keys and values come from it.",
-          "one latent per token", "09_smaller_caches",
+          "one latent per token", "10_smaller_caches",
           lambda: record(sharp(LatentAttention(3, 2, latent_dim=2, head_dim=2, rotary_dim=2)), X)),
 )  # fmt: skip
 

@@ -6,12 +6,20 @@ the new address only, so that the canonical one would be missing.
 
 from pathlib import Path
 
-MOVED = {  # lessons of the first edition -> of the second
-    "07_in_the_wild": "08_llama",
-    "08_what_heads_learn": "10_what_heads_learn",
-    "09_fast": "11_fast",
-    "10_debugging_attention": "12_debugging_attention",
-    "11_many_devices": "13_many_devices",
+MOVED = {  # lessons of earlier editions -> of this one
+    "07_in_the_wild": "09_llama",
+    "07_order_and_padding": "07_order",
+    "08_llama": "09_llama",
+    "08_what_heads_learn": "13_what_heads_learn",
+    "09_fast": "14_fast",
+    "09_smaller_caches": "10_smaller_caches",
+    "10_debugging_attention": "15_debugging_attention",
+    "10_what_heads_learn": "13_what_heads_learn",
+    "11_fast": "14_fast",
+    "11_many_devices": "16_many_devices",
+    "12_debugging_attention": "15_debugging_attention",
+    "13_many_devices": "16_many_devices",
+    "14_capstone": "17_capstone",
 }
 PAGE = """\
 <!doctype html>

@@ -22,7 +22,7 @@ SESSIONS = (
     Session(("02", "03"), "Who may not look at whom, and what are several heads for?"),
     Session(("04", "05"), "What do `view` and `transpose` do to memory, and why does one projection serve all heads?"),
     Session(("06",), "What do shared keys and values save?"),
-    Session(("12",), "How do you find a mistake that no error reports?"),
+    Session(("15",), "How do you find a mistake that no error reports?"),
 )
 
 

@@ -1,6 +1,6 @@
 """Measure the time and the memory of the forms of attention side by side, with the limits of your machine.
 
-Use it to see what lesson 11 shows on your own computer. It takes some minutes and ends with the goals that were set for
+Use it to see what lesson 14 shows on your own computer. It takes some minutes and ends with the goals that were set for
 each form; --list shows what is compared, --quick tries everything at small sizes.
 """
 

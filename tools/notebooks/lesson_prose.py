@@ -27,10 +27,10 @@ _FILLED = re.compile(r'^\w+ = filled\("(\w+)", \w+\)', re.MULTILINE)
 _PREDICTED = re.compile(r"^predict\(", re.MULTILINE)
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
-_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_LINK = re.compile(r"\[(?:\d\d )?([^\]]*)\]\([^)]*\)")
 _FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.DOTALL)
 _NOT_MEASURED = re.compile(  # names, years and durations, which are no results
-    r"\b[Ll]essons? \d\d(?: (?:to|and) \d\d)*|\b(?:19|20)\d\d\b|\b\d+(?: to \d+)? (?:minutes|seconds|hours)\b"
+    r"\b[Ll]essons?\s+\d\d(?:,?\s+(?:(?:to|and)\s+)?\d\d)*|\b(?:19|20)\d\d\b|\b\d+(?: to \d+)? (?:minutes|seconds|hours)\b"
     r"|\b[A-Z][\w.-]*\d[\w.-]*|\b(?:Llama|GPT|Gemma|Qwen|Mistral|DeepSeek|Python|PyTorch|[Ss]teps?)[- ]\d[\w.]*"
 )
 _NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(\s?%| percent)?(?![\w])")

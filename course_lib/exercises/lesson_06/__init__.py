@@ -33,7 +33,7 @@ from torch import nn
 from course_lib.exercises import check, progress, review""",
     after=(
         "Passed them all? Then try to find mistakes in the code of others: [the exercises on "
-        "debugging](12_exercises.ipynb)."
+        "debugging](15_exercises.ipynb)."
     ),
     exercises=(
         multi_query_module.EXERCISE,

@@ -1,48 +1,38 @@
-"""Exercises of lesson 09: windows, sinks, latent vectors and pages."""
+"""Exercises of lesson 09: Llama's attention and its cache."""
 
 from __future__ import annotations
 
 from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
-    absorb_value_projection,
-    earliest_token,
-    flat_slot,
-    gather_blocks,
-    latent_cache_bytes,
-    latent_queries,
-    rolling_slot,
-    round_to_bits,
-    sink_weights,
-    window_mask,
-    window_with_sinks,
+    append_to_cache,
+    greedy_decode,
+    my_cache,
+    my_llama_attention,
+    next_positions,
+    next_word,
+    permute_meta_weights,
+    rewind_cache,
 )
 
 SET = ExerciseSet(
-    title="smaller caches",
+    title="Llama's attention and its cache",
     intro=(
-        "You will write the mask of a window with attention sinks, find tokens in a rolling cache and in a paged one, "
-        "compute how far windows reach through a stack of layers, and absorb the second matrix of latent attention.\n\n"
-        "**You need** [lesson 09](../09_smaller_caches.ipynb). **It takes** about 35 minutes."
+        "You will let a cache grow and take tokens back, find the positions of new tokens, write word after word, and "
+        "bring the rows of a published file into the order that your code expects.\n\n"
+        "**You need** [lesson 09](../09_llama.ipynb). **It takes** about twenty-five minutes."
     ),
     imports="""\
 import torch
 
 from course_lib.exercises import check, progress, review""",
-    after="Passed them all? Then go on with [what heads learn](10_exercises.ipynb).",
+    after="Passed them all? [Lesson 10](../10_smaller_caches.ipynb) makes the cache smaller still.",
     exercises=(
-        window_with_sinks.EXERCISE,
-        rolling_slot.EXERCISE,
-        earliest_token.EXERCISE,
-        latent_cache_bytes.EXERCISE,
-        absorb_value_projection.EXERCISE,
-        flat_slot.EXERCISE,
+        append_to_cache.EXERCISE,
+        rewind_cache.EXERCISE,
+        next_positions.EXERCISE,
+        greedy_decode.EXERCISE,
+        permute_meta_weights.EXERCISE,
     ),
-    blanks=(
-        round_to_bits.EXERCISE,
-        window_mask.EXERCISE,
-        sink_weights.EXERCISE,
-        latent_queries.EXERCISE,
-        gather_blocks.EXERCISE,
-    ),
+    blanks=(my_llama_attention.EXERCISE, my_cache.EXERCISE, next_word.EXERCISE),
 )

@@ -1,53 +1,48 @@
-"""Exercises of lesson 10: what heads learn."""
+"""Exercises of lesson 10: windows, sinks, latent vectors and pages."""
 
 from __future__ import annotations
 
 from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
-    ablate_head,
-    comes_after_copy,
-    exchange,
-    holds_next_word,
-    induction_score,
-    mean_weight_on,
-    my_open_attention,
-    patch,
-    patch_head,
-    previous_token_score,
-    replace_by_mean,
-    sink_weight,
+    absorb_value_projection,
+    earliest_token,
+    flat_slot,
+    gather_blocks,
+    latent_cache_bytes,
+    latent_queries,
+    rolling_slot,
+    round_to_bits,
+    sink_weights,
+    window_mask,
+    window_with_sinks,
 )
 
 SET = ExerciseSet(
-    title="what heads learn",
+    title="smaller caches",
     intro=(
-        "You will measure the habits for which heads are best known, remove a head from a layer's output, and exchange "
-        "what it found by that of another run.\n\n"
-        "**You need** [lesson 10](../10_what_heads_learn.ipynb). **It takes** about 25 minutes. Nothing is trained: "
-        "each function gets the numbers of a model, and all attention weights are causal, so that a weight on a later "
-        "token is 0."
+        "You will write the mask of a window with attention sinks, find tokens in a rolling cache and in a paged one, "
+        "compute how far windows reach through a stack of layers, and absorb the second matrix of latent attention.\n\n"
+        "**You need** [lesson 10](../10_smaller_caches.ipynb). **It takes** about 35 minutes."
     ),
     imports="""\
 import torch
-import torch.nn.functional as F
 
 from course_lib.exercises import check, progress, review""",
-    after="Passed them all? [Lesson 11](../11_fast.ipynb) counts what attention costs.",
+    after="Passed them all? Then go on with [what heads learn](13_exercises.ipynb).",
     exercises=(
-        previous_token_score.EXERCISE,
-        comes_after_copy.EXERCISE,
-        induction_score.EXERCISE,
-        sink_weight.EXERCISE,
-        ablate_head.EXERCISE,
-        patch_head.EXERCISE,
+        window_with_sinks.EXERCISE,
+        rolling_slot.EXERCISE,
+        earliest_token.EXERCISE,
+        latent_cache_bytes.EXERCISE,
+        absorb_value_projection.EXERCISE,
+        flat_slot.EXERCISE,
     ),
     blanks=(
-        holds_next_word.EXERCISE,
-        mean_weight_on.EXERCISE,
-        my_open_attention.EXERCISE,
-        replace_by_mean.EXERCISE,
-        patch.EXERCISE,
-        exchange.EXERCISE,
+        round_to_bits.EXERCISE,
+        window_mask.EXERCISE,
+        sink_weights.EXERCISE,
+        latent_queries.EXERCISE,
+        gather_blocks.EXERCISE,
     ),
 )

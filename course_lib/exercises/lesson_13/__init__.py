@@ -1,46 +1,53 @@
-"""Exercises of lesson 13: heads on many devices."""
+"""Exercises of lesson 13: what heads learn."""
 
 from __future__ import annotations
 
 from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
-    all_reduce_seconds,
-    best_degree,
-    biases_of_device,
-    cache_per_device,
-    cut_columns,
-    cut_rows,
-    kv_heads_of_device,
-    merge_devices,
-    partial_output,
-    ring_bytes,
+    ablate_head,
+    comes_after_copy,
+    exchange,
+    holds_next_word,
+    induction_score,
+    mean_weight_on,
+    my_open_attention,
+    patch,
+    patch_head,
+    previous_token_score,
+    replace_by_mean,
+    sink_weight,
 )
 
 SET = ExerciseSet(
-    title="many devices",
+    title="what heads learn",
     intro=(
-        "You will compute what one device adds to the output of a layer, who adds the biases, what a device keeps and "
-        "sends, and how many devices are best; at the end you merge keys that lie on several devices.\n\n"
-        "**You need** [lesson 13](../13_many_devices.ipynb). **It takes** about forty minutes. Devices are counted "
-        "from 0, and heads are dealt out in order: with 4 heads and 2 devices, device 0 has heads 0 and 1. No second "
-        "device is needed."
+        "You will measure the habits for which heads are best known, remove a head from a layer's output, and exchange "
+        "what it found by that of another run.\n\n"
+        "**You need** [lesson 13](../13_what_heads_learn.ipynb). **It takes** about 25 minutes. Nothing is trained: "
+        "each function gets the numbers of a model, and all attention weights are causal, so that a weight on a later "
+        "token is 0."
     ),
     imports="""\
 import torch
+import torch.nn.functional as F
 
 from course_lib.exercises import check, progress, review""",
-    after=(
-        "Passed them all? In [lesson 14](../14_capstone.ipynb) you write attention from memory, and a small model made "
-        "of it learns to spell."
-    ),
+    after="Passed them all? [Lesson 14](../14_fast.ipynb) counts what attention costs.",
     exercises=(
-        partial_output.EXERCISE,
-        biases_of_device.EXERCISE,
-        cache_per_device.EXERCISE,
-        ring_bytes.EXERCISE,
-        best_degree.EXERCISE,
-        merge_devices.EXERCISE,
+        previous_token_score.EXERCISE,
+        comes_after_copy.EXERCISE,
+        induction_score.EXERCISE,
+        sink_weight.EXERCISE,
+        ablate_head.EXERCISE,
+        patch_head.EXERCISE,
     ),
-    blanks=(cut_rows.EXERCISE, cut_columns.EXERCISE, kv_heads_of_device.EXERCISE, all_reduce_seconds.EXERCISE),
+    blanks=(
+        holds_next_word.EXERCISE,
+        mean_weight_on.EXERCISE,
+        my_open_attention.EXERCISE,
+        replace_by_mean.EXERCISE,
+        patch.EXERCISE,
+        exchange.EXERCISE,
+    ),
 )

@@ -1,58 +1,48 @@
-"""Exercises of lesson 14: write it yourself."""
+"""Exercises of lesson 14: what attention costs."""
 
 from __future__ import annotations
 
 from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
-    count_pairs,
-    cut_batch,
-    gpt_parameters,
-    layer_norm,
-    multi_head_from_memory,
-    multi_query_with_cache,
-    next_token_loss,
-    rotary_multi_query,
-    through_block,
-    top_k_probabilities,
-    training_loop,
-    with_temperature,
-    write_greedily,
+    arithmetic_intensity,
+    blocked_attention,
+    bound_by,
+    causal_blocks,
+    explicit_intensity,
+    merge_partial,
+    my_tiled_attention,
+    online_step,
+    tokens_per_second,
 )
 
 SET = ExerciseSet(
-    title="write it yourself",
+    title="make it fast",
     intro=(
-        "You will write the pieces of a small GPT that the lesson took from PyTorch or left out: the loss, the "
-        "normalization, two ways to choose the next token, the number of parameters of a configuration, and "
-        "multi-head attention, as a last look back.\n\n"
-        "**You need** [lesson 14](../14_capstone.ipynb). **It takes** about 35 minutes. Nothing is trained, "
-        "but the loss must be ready for it: its gradients are compared, too."
+        "You will decide what a computation waits for, count what a model must read to write a token, write the loops "
+        "of a fused kernel, in which hidden tiles are skipped, and merge what two workers computed.\n\n"
+        "**You need** [lesson 14](../14_fast.ipynb). **It takes** about 40 minutes. Nothing is timed here: only the "
+        "numbers are compared."
     ),
     imports="""\
 import torch
-from torch import nn
 
 from course_lib.exercises import check, progress, review""",
     after=(
-        "Passed them all? Then put them in: your LayerNorm into the lesson's block, your loss into its loop, and "
-        "your ways to choose a token into its `write`. The story should stay the same."
+        "Passed them all? [Lesson 15](../15_debugging_attention.ipynb) finds mistakes that raise no error; "
+        "[its exercises](15_exercises.ipynb) train that."
     ),
     exercises=(
-        next_token_loss.EXERCISE,
-        layer_norm.EXERCISE,
-        with_temperature.EXERCISE,
-        top_k_probabilities.EXERCISE,
-        gpt_parameters.EXERCISE,
-        multi_head_from_memory.EXERCISE,
+        bound_by.EXERCISE,
+        explicit_intensity.EXERCISE,
+        tokens_per_second.EXERCISE,
+        causal_blocks.EXERCISE,
+        blocked_attention.EXERCISE,
+        merge_partial.EXERCISE,
     ),
     blanks=(
-        cut_batch.EXERCISE,
-        count_pairs.EXERCISE,
-        multi_query_with_cache.EXERCISE,
-        through_block.EXERCISE,
-        write_greedily.EXERCISE,
-        training_loop.EXERCISE,
-        rotary_multi_query.EXERCISE,
+        arithmetic_intensity.EXERCISE,
+        online_step.EXERCISE,
+        my_tiled_attention.EXERCISE,
     ),
 )

@@ -19,5 +19,5 @@ def test_each_old_address_opens_the_new_one(tmp_path):
 
 def test_an_address_that_leads_nowhere_is_refused(tmp_path):
     (tmp_path / "notebooks").mkdir()
-    with pytest.raises(ValueError, match="07_in_the_wild should lead to 08_llama, which is not in the book"):
+    with pytest.raises(ValueError, match="07_in_the_wild should lead to 09_llama, which is not in the book"):
         write_moved(tmp_path, "https://ada.example/")

@@ -1,0 +1,749 @@
+# %% [markdown]
+# # Order, padding, and two sequences
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/07_order.ipynb)
+#
+# Every story so far began at position 0. What happens to a storyteller that is told to begin at position 64? In this
+# lesson one model loses its thread there, and another tells its story word for word. The difference is how each of them
+# was told the order of the words. You write the second way, the rotation of Llama, from its formula.
+# Then you put texts of different lengths into one batch, and let one text attend to another.
+#
+# **You need** lessons [02](02_masks_and_dropout.ipynb) and [06](06_multi_query.ipynb). **It takes** about 60 minutes.
+
+# %% tags=["setup"]
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("course_lib") is None:
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
+
+# %%
+import json
+from functools import partial
+from textwrap import fill
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.attention import (
+    LlamaAttention,
+    MultiHeadAttention,
+    apply_rotary,
+    attend,
+    causal_keep,
+    padding_keep,
+)
+from course_lib.attention import rotary_table as reference_table
+from course_lib.device import course_device
+from course_lib.exercises import filled, from_earlier, predict, sneak
+from course_lib.inputs import dream_big
+from course_lib.pictures import draw_rotary, head_heatmaps
+from course_lib.pictures.live import turn as turning_figure
+from course_lib.show import show
+from course_lib.stories import (
+    TRAINED,
+    load_storyteller,
+    read_held_out,
+    with_attention,
+)
+
+device = course_device()
+
+
+def told_from(first):  # by a model that reads its positions from row `first` on
+    model = load_storyteller("multi-query").to(device)
+    model.position_table = nn.Parameter(model.position_table.roll(-first, dims=0))
+    return model.write("Once there was a", num_words=44)
+
+
+for first in (0, 16, 64):
+    print(fill(f"from position {first}: {told_from(first)}", 80), end="\n\n")
+
+# %% [markdown]
+# "What colour was the ball? It was Lucy." Not one weight of attention was changed between these stories. Only the
+# numbers by which the words are told their positions come from further down a table that the model was trained with.
+#
+# ## Attention does not know the order
+#
+# Why tell it at all? Take the simplest attention of lesson 01, which has no weight matrix and no mask, and swap two
+# words:
+
+# %%
+words, embeddings, x = dream_big(device=device)
+
+
+def by_likeness(x):  # (batch, token, width) -> (batch, token, width)
+    return (x @ x.transpose(1, 2)).softmax(dim=-1) @ x
+
+
+for order in ([0, 1], [1, 0]):
+    names = [words[i] for i in order]
+    show(" ".join(names), by_likeness(x[:, order])[0], "token width", names)
+
+# %% [markdown]
+# Both rows of "Dream" hold the same numbers. A score compares two words, whatever their places, and a weighted sum
+# doesn't depend on the order of its terms. So swapping the words swaps the output rows and changes nothing else. Weight
+# matrices don't help, because they treat a word alike wherever it is.
+#
+# A causal mask may change that. Take your own multi-head attention of lesson 05. **Predict** whether its output for the
+# last word, "it", changes if the five words before it are shuffled.
+
+# %%
+MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
+torch.manual_seed(5)
+layers = [MyMultiHeadAttention(*widths, 2).to(device) for widths in ((3, 6), (6, 6))]
+shuffled = x[:, [4, 3, 2, 1, 0, 5]]  # for work and big Dream it
+
+
+def moved(model):  # how far shuffling moves the output of the last word
+    with torch.no_grad():
+        return (model(x) - model(shuffled))[0, -1].abs().max().item()
+
+
+guess = ...  # "yes" or "no"
+predict(guess, lambda: moved(layers[0]) > 1e-5)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It doesn't. The last word sees all the others, and their order makes no difference to a sum.
+#
+# </details>
+#
+# Now put a second layer on top of the first, as in every real model. How far does the output for "it" move then?
+
+# %%
+two_layers = nn.Sequential(*layers)  # the second reads what the first returns
+print(f"two layers: {moved(two_layers):.3f}")
+
+# %% [markdown]
+# It moves, although nobody told the model any position. In the first layer each word saw only itself and the words
+# before it, so that the rows after that layer depend on the order, and the second layer reads them. With more than one
+# layer, the causal mask carries some information about order by itself.
+#
+# Is that enough to tell a story? One storyteller was trained without any positions, and is otherwise the one above.
+# Each of the two was trained three times, and the losses hardly differ. But a loss is a mean over all words. In some
+# stories somebody gives something to somebody else, and *who gave?* comes up again. With positions the model is surer
+# of the right one of the two than a coin, which would be 0.5. **Predict** how sure the one without positions is, in the
+# mean.
+
+# %%
+card = json.loads((TRAINED / "card.json").read_text("utf-8"))
+
+
+def trainings(form, kind=None):  # the loss, or how sure of a kind, of three seeds
+    runs = card[form]["seeds"]
+    return [round(run["sure"][kind] if kind else run["loss"], 2) for run in runs]
+
+
+forms = {"multi-query": "with positions:   ", "no positions": "without positions:"}
+for form, name in forms.items():
+    print(name, "loss", trainings(form))
+print("sure who gave, with positions:", trainings("multi-query", "order"))
+guess = ...  # a number from 0.5 to 1
+mean = sum(trainings("no positions", "order")) / 3
+predict(guess, lambda: mean, within=0.1)
+if guess is not ...:
+    for kind in ("order", "place", "animal"):
+        both = (trainings(form, kind) for form in forms)
+        print(kind, "with and without:", *both)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Two of the three trainings toss a coin, and the third has found a way. The mask reveals some order, and here it is not
+# enough to tell reliably who came first. Places, which may change in a story, suffer a little, and the rest hardly.
+# Haviv et al. report that much larger models without positions come close to models that are given them ([Transformer
+# Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
+# 2022).
+#
+# </details>
+#
+# In a model that sees the whole text at once, without a mask, nothing reveals the order: a sentence and its shuffle
+# give the same rows, however many layers there are. Nearly all large models are told their positions, mostly in one of
+# two ways. (A third stands further down.)
+#
+# ## The first way: a vector for each position
+#
+# The first transformer (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017) and GPT-2
+# **add** a vector to each word's vector, which depends on the position alone. The first one computed these vectors from
+# sines and cosines; GPT-2 learns them, as a table with a row per position. Our storytellers begin with sines and
+# cosines and go on learning. This is the table that `told_from` rolled. What does the model make of a story that begins
+# a little later?
+
+# %%
+model = load_storyteller("multi-query").to(device)
+table = model.position_table.detach()
+
+
+def loss_from(first):  # of 30 stories that no model has read, told to begin at first
+    model.position_table = nn.Parameter(table.roll(-first, dims=0))
+    return read_held_out(model, count=30).loss
+
+
+for first in (0, 1, 4, 16, 64):
+    print(f"from position {first:2}: loss {loss_from(first):.2f}")
+
+# %% [markdown]
+# One step costs little, sixteen more than double the loss, and at position 64 it is more than seven times as high. In
+# training, every text began in row 0, so the first rows of the table have only ever met the first words of a story, and
+# few stories were long enough for the last rows. But grammar is the same at the top and in the middle of a page: what
+# counts is how far two words are apart. And behind the table's last row this model has no vector at all.
+#
+# ## The second way: rotate
+#
+# Can queries and keys be changed so that a score depends on the two words and on their *distance*? Rotations do that
+# (**rotary positions**, RoPE; Su et al., [RoFormer: Enhanced Transformer with Rotary Position
+# Embedding](https://arxiv.org/abs/2104.09864), 2021). Each query and each key is rotated by an angle that grows with
+# its position. Take two numbers, $a$ and $b$, as an arrow in the plane. Rotating it by an angle $t$ gives
+#
+# $$(a \cos t - b \sin t,\ b \cos t + a \sin t)$$
+
+# %%
+turning_figure()
+
+# %% [markdown]
+# Move the query and the key together, and then one of them. The next cell does the same in numbers, at one radian
+# (nearly a sixth of a full turn) per position:
+
+# %%
+def turn(pair, angle):
+    angle = torch.tensor(float(angle))
+    a, b = pair
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack([a * cos - b * sin, b * cos + a * sin])
+
+
+query, key = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 1.5])
+
+
+def score(query_at, key_at):
+    return (turn(query, query_at) @ turn(key, key_at)).item()
+
+
+lengths = [round(turn(query, position).norm().item(), 4) for position in range(3)]
+print("length of the query:", lengths)
+for query_at, key_at in ((1, 1), (3, 0), (5, 0)):
+    print(f"query at {query_at}, key at {key_at}: score {score(query_at, key_at):7.4f}")
+
+# %% [markdown]
+# A rotation changes the direction, and the length stays. **Predict** the score if the query is at position 100 and the
+# key at position 97.
+
+# %%
+guess = ...
+predict(guess, lambda: score(100, 97), within=0.02)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It is the score of the query at 3 and the key at 0. If both arrows are turned by the same additional angle, the angle
+# between them stays as it is. Positions go in as absolute numbers and act as distances.
+#
+# </details>
+#
+# ## The table of rotations
+#
+# A head has more than two elements. It is therefore cut into pairs, and each pair rotates at a **speed** of its own, in
+# radians per token. For a head of `head_dim` elements, pair $i$ of a token at position $p$ is rotated by
+#
+# $$\text{angle}(p, i) = p \cdot \theta^{-2i / d}, \qquad i = 0, 1, \ldots, d/2 - 1$$
+#
+# radians, where $d$ is `head_dim` and $\theta$ is a constant, the **base**. Pair 0 always rotates by one radian per
+# token, and each later pair more slowly. A fast pair changes much from one token to the next, a slow one only over long
+# distances.
+#
+# **Write it yourself:** return the cosine and the sine of all angles. A column of positions multiplied by a row of
+# speeds broadcasts to a table.
+
+# %%
+def rotary_table(num_tokens, head_dim, base):
+    # two ints, float -> (token, pair), (token, pair)
+    raise NotImplementedError  # your lines
+
+
+rotary_table = filled("rotary_table", rotary_table)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def rotary_table(num_tokens, head_dim, base):
+#     # two ints, float -> (token, pair), (token, pair)
+#     pair = torch.arange(head_dim // 2, dtype=torch.float64)
+#     speed = base ** (-2 * pair / head_dim)  # (pair)
+#     # (token, 1) * (pair) -> (token, pair)
+#     angle = torch.arange(num_tokens)[:, None] * speed
+#     return angle.cos(), angle.sin()
+# ```
+#
+# </details>
+
+# %%
+head_dim, base = 6, 100.0
+cos, sin = (one.to(device, torch.float32) for one in rotary_table(6, head_dim, base))
+show("angles in degrees", torch.atan2(sin, cos).rad2deg() % 360, "token pair", digits=1)
+
+# %% [markdown]
+# Each column is one pair. Pair 0 gains 57.3 degrees per token, pair 1 12.3 and pair 2 only 2.7.
+#
+# **Predict.** A head of Llama 2 has 128 elements, the base is 10000, and its texts have up to 4096 tokens. How many of
+# its 64 pairs make a full turn, or more, within such a text?
+
+# %%
+pair = torch.arange(64, dtype=torch.float64)  # of 128 elements
+speed = 10000.0 ** (-2 * pair / 128)
+come_round = (4096 * speed >= 2 * torch.pi).sum().item()
+guess = ...  # 0 to 64
+predict(guess, lambda: come_round, within=6)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Most of them do. The slowest pair covers less than a tenth of a turn. A pair that comes round can't tell a distance
+# from that distance plus one turn, but a score is the sum over all pairs, and the others can.
+#
+# Models for longer texts slow their rotations. The literature gives two reasons: the slow pairs turn by angles that the
+# model never met in training (Peng et al., [YaRN: Efficient Context Window Extension of Large Language
+# Models](https://arxiv.org/abs/2309.00071), 2023), and scores at such distances can become very large (Chen et al.,
+# [Extending Context Window of Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595),
+# 2023). Lesson 09 measures another.
+#
+# </details>
+#
+# ## Rotate a head
+#
+# You still need to know which two elements form a pair. In Hugging Face's code of Llama and in this course one comes
+# from each *half* of the head: with six elements the pairs are 0 and 3, 1 and 4, 2 and 5.
+#
+# **Write it yourself:** rotate all queries (or keys) of all heads at once, as `turn` rotates one pair. You get the two
+# halves with `x.chunk(2, dim=-1)`.
+
+# %%
+def rotate(x, cos, sin):
+    # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
+    raise NotImplementedError  # your lines
+
+
+rotate = filled("rotate", rotate)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def rotate(x, cos, sin):
+#     # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
+#     first, second = x.chunk(2, dim=-1)  # the halves, each (b, h, t, pair)
+#     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+# ```
+#
+# </details>
+#
+# The next cell draws what your function does to one query if it is put at all six positions:
+
+# %%
+torch.manual_seed(6)
+q, k, v = (torch.randn(2, 2, 6, head_dim).to(device) for _ in range(3))  # (b, h, t, d)
+same_query = q[:1, :1, 1:2].expand(-1, -1, 6, -1)  # one query, at six positions
+same_key = k[:1, :1, 3:4].expand(-1, -1, 6, -1)
+turned_query, turned_key = rotate(same_query, cos, sin), rotate(same_key, cos, sin)
+places = [f"at {position}" for position in range(6)]
+draw_rotary(same_query[0, 0], turned_query[0, 0], words=places)
+
+# %% [markdown]
+# Each dial is one pair, dashed before and solid after the rotation. Along a row the blue angle grows by the same step,
+# which is large for pair 0 and small for pair 2. Next, this query and one key are each put at all six positions:
+
+# %%
+# two samples, two heads: is it the library's rotation?
+cos_sin = reference_table(6, head_dim, rope_theta=base, device=device)
+torch.testing.assert_close(rotate(q, cos, sin), apply_rotary(q, *cos_sin))
+scores = (turned_query @ turned_key.transpose(2, 3))[0, 0]  # (query, key)
+show("scores by position", scores, "query key", digits=2)
+different = len(set(scores.mul(1e4).round().int().flatten().tolist()))
+print(f"{scores.numel()} scores, {different} different ones")
+
+# %% [markdown]
+# Look along the diagonals. All scores on one of them are equal, because there the distance is the same, and there are
+# eleven distances, from -5 to 5. Without the rotation all scores would be one number.
+#
+# Now do exercises 1 and 2 of [the sheet](exercises/07_exercises.ipynb).
+#
+# ## Into a module
+#
+# **Write it yourself, from an empty class.** It is your multi-query attention of lesson 06 with two changes. There are
+# `num_kv_heads` kv heads, which the library's `attend(queries, keys, values, keep)` shares among the query heads (it
+# returns context and attention weights); and queries and keys are rotated, the first word by position `first`, the next
+# by `first + 1`, and so on. `to_heads`, `rotary_table` and `rotate` are yours.
+
+# %%
+to_heads = from_earlier("to_heads")
+
+
+class MyRotaryAttention(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, first=0):
+        super().__init__()
+        raise NotImplementedError
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError
+
+
+MyRotaryAttention = filled("MyRotaryAttention", MyRotaryAttention)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyRotaryAttention(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, first=0):
+#         super().__init__()
+#         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+#         self.head_dim, self.base, self.first = d_out // num_heads, base, first
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+#         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         queries = to_heads(self.q_proj(x), self.num_heads)  # (b, h, t, d)
+#         keys = to_heads(self.k_proj(x), self.num_kv_heads)  # (b, g, t, d): g kv heads
+#         values = to_heads(self.v_proj(x), self.num_kv_heads)
+#         first, end = self.first, self.first + x.shape[1]
+#         cos, sin = rotary_table(end, self.head_dim, self.base)  # (position, pair)
+#         cos, sin = cos[first:].to(x), sin[first:].to(x)  # in the dtype of x
+#         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
+#         keep = causal_keep(x.shape[1], device=x.device)
+#         context, _ = attend(queries, keys, values, keep)
+#         return self.out_proj(context.transpose(1, 2).flatten(2))
+# ```
+#
+# </details>
+#
+# One storyteller was trained with such a rotation. It gets your class, with the trained weights, and begins its story
+# at position 0 and at position 64:
+
+# %%
+rotary_model = load_storyteller("llama").to(device)
+
+
+def with_rotation(**options):
+    mine = partial(MyRotaryAttention, num_kv_heads=2, **options)
+    return with_attention(rotary_model, mine).to(device)
+
+
+at_0 = with_rotation(first=0).write("Once there was a")
+at_64 = with_rotation(first=64).write("Once there was a")
+print(fill(at_64, 80))
+print("the same story, word for word:", at_0 == at_64)
+
+# %% [markdown]
+# ## Proof
+#
+# Your class gets the matrices of the library's `LlamaAttention`, on sizes that all differ: 5 samples, 7 tokens, width
+# 24, 6 heads of 4 numbers, 2 kv heads, each for 3 heads. (A Llama is as wide on its way out as in.)
+
+# %%
+torch.manual_seed(3)
+reference = LlamaAttention(24, 6, num_kv_heads=2, rope_theta=50.0).to(device)
+samples = 2 * torch.randn(5, 7, 24).to(device)
+
+
+def proof(module_class):
+    module = module_class(24, 24, 6, 2, base=50.0).to(device)
+    module.load_state_dict(reference.state_dict())
+    torch.testing.assert_close(module(samples), reference(samples))
+
+
+proof(MyRotaryAttention)
+print("your module and the library's give the same output")
+
+# %% [markdown]
+# **Now cheat.** Write a class with a mistake that this proof doesn't see.
+
+# %%
+Sneaky = ...  # a class like MyRotaryAttention, in place of the dots
+sneak("MyRotaryAttention", Sneaky, proof)
+
+# %% [markdown]
+# <details><summary>A way in</summary>
+#
+# The proof knows one base, 50. A class that rotates with base 50, whatever it is given, passes. (It doesn't know any
+# `first` but 0, either, and nor does the check: what would you add?)
+#
+# </details>
+#
+# ## Four mistakes that raise no error
+#
+# Rotary code is short, and wrong versions of it run just as well. In the first of these a minus has become a plus, in
+# the second the values are rotated, too, in the third the exponent has lost its 2, and in the fourth the pairs are
+# neighbours (0 and 1, 2 and 3) instead of halves.
+
+# %%
+def without_minus(x, cos, sin):
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos + second * sin, second * cos + first * sin], dim=-1)
+
+
+def by_neighbours(x, cos, sin):
+    first, second = x[..., 0::2], x[..., 1::2]  # elements 0, 2, 4 and 1, 3, 5
+    pairs = first * cos - second * sin, second * cos + first * sin
+    return torch.stack(pairs, dim=-1).flatten(-2)
+
+
+def run(turned=rotate, values=v, exponent=-2.0, first=0):
+    speed = base ** (exponent * torch.arange(3) / head_dim)
+    angle = torch.arange(first, first + 6)[:, None] * speed
+    cos, sin = angle.cos().to(device), angle.sin().to(device)
+    values = turned(v, cos, sin) if values is None else values
+    keep = causal_keep(6, device=device)
+    return attend(turned(q, cos, sin), turned(k, cos, sin), values, keep)[0]
+
+
+mistakes = {
+    "plus for minus": {"turned": without_minus},
+    "values rotated": {"values": None},
+    "exponent -i / d": {"exponent": -1.0},
+    "neighbours": {"turned": by_neighbours},
+}
+for name, mistake in mistakes.items():
+    off = (run(**mistake) - run()).abs().max().item()
+    print(f"{name:16} the output is off by {off:.3f}")
+
+# %% [markdown]
+# A test that needs no reference would help: moving the whole text by 100 positions must not change the output.
+# **Predict** how many of the four mistakes this test finds.
+
+# %%
+def is_found(mistake):
+    return (run(**mistake, first=100) - run(**mistake)).abs().max().item() > 1e-3
+
+
+guess = ...  # 0 to 4
+predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It finds the first two. With a plus for the minus the pairs are no longer rotated, and a score depends on the *sum* of
+# the two positions, too. (If the keys alone are rotated by the negative angles, it depends on nothing but the sum.)
+# Values are added up into the output, and rotated values bring their absolute positions into it. Each has a page with
+# the right code:
+# [rotary-wrong-turn](https://attention-course.github.io/attention-course/mistakes/rotary-wrong-turn.html) and
+# [rotary-on-values](https://attention-course.github.io/attention-course/mistakes/rotary-on-values.html).
+#
+# The other two are rotations as well, and a model may be *trained* with them. Meta's files do pair neighbours, and the
+# library transformers reorders their projections of queries and keys when it converts them. In exercise 5 of lesson 09
+# you do the same.
+#
+# </details>
+#
+# But a model that was trained with one rotation computes other scores with another one. Read what the storyteller makes
+# of these two. A lost 2 in the exponent is the same as a base of 10 in place of 100. And rotating neighbours is the
+# same as putting the elements of a head into the order 0, 2, and so on, then 1, 3, and so on, and rotating halves. The
+# cell does that with the rows of the matrices:
+
+# %%
+lost_two = with_rotation(base=10.0).write("Once there was a")
+print(fill(f"exponent: {lost_two}", 80), end="\n\n")
+
+order = torch.arange(16).view(8, 2).T.flatten()  # 0, 2, ... 14, then 1, 3, ... 15
+reordered = load_storyteller("llama").to(device)
+for attention in reordered.attentions:
+    for proj in (attention.q_proj, attention.k_proj):  # rows are elements of a head
+        per_head = proj.weight.detach().unflatten(0, (-1, 16))
+        proj.weight = nn.Parameter(per_head[:, order].flatten(0, 1))
+print(fill("neighbours: " + reordered.write("Once there was a"), 80))
+
+# %% [markdown]
+# Exercise 3 of [the sheet](exercises/07_exercises.ipynb) asks for the rotation of neighbours, for any head.
+#
+# ## A bias in place of the rotation
+#
+# Some models, such as BLOOM, rotate nothing. They *subtract* from each score the distance times a slope (**ALiBi**;
+# Press et al., [Train Short, Test Long: Attention with Linear Biases Enables Input Length
+# Extrapolation](https://arxiv.org/abs/2108.12409), 2022). Head $i$ of $h$ heads, counted from 0, has the slope
+# $2^{-8 (i + 1) / h}$ (if $h$ is a power of two). With eight heads these are 1/2, 1/4 and so on to 1/256, so some heads
+# look close by and others far. To see the bias alone, let one word be repeated six times, so that all products of
+# queries and keys are equal, say 0:
+
+# %%
+distance = 5 - torch.arange(6)  # from the last query to each key
+slopes = 2.0 ** -torch.arange(1.0, 9.0)  # of eight heads
+print("1 divided by the slopes:", (1 / slopes).int().tolist())
+weights = (-slopes[:, None] * distance).softmax(dim=-1)  # (head, key)
+print("attention weights of the last word, by the place of the key:")
+for head in (0, 1, 7):
+    print(f"head {head}:", "  ".join(f"{weight:.4f}" for weight in weights[head]))
+
+# %% [markdown]
+# The nearer a word, the more it gets, steeply in head 0 and hardly in head 7. If you *add* the bias instead, the
+# weights run the other way, and the most distant word wins. A test with one repeated word sees it: within a row, the
+# attention weights must grow towards the last word
+# ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
+#
+# ## A batch of different lengths
+#
+# A batch is one tensor, so shorter texts are filled up with **padding**. In training it is usually on the right. In
+# generation it is on the left, so that all texts end in the same column, after which the next word goes. The padding
+# mask of lesson 02 hides it from all queries:
+
+# %%
+lengths = [6, 3, 2]  # real words of three samples
+keep = padding_keep(lengths, side="left", device=device)  # (batch, 1, 1, key)
+real = keep[:, 0, 0]  # (batch, token)
+show("real words", real.int(), "sample token")
+
+# %% [markdown]
+# In the second row the first real word is in column 3. If a model counts columns, this text is told from position 3 on,
+# and you have read what that does to a model with a table. Its position should be 0, as if the text were alone.
+#
+# **Write it yourself:** count the positions from each sentence's first real word. Padding is hidden, so its positions
+# don't matter, but keep them from being negative: -1 would pick the last row of the table of rotations. (`cumsum` adds
+# up along an axis.)
+
+# %%
+def real_positions(real):
+    # bool, True = a real word, (batch, token) -> int64, (batch, token)
+    raise NotImplementedError  # your lines
+
+
+real_positions = filled("real_positions", real_positions)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def real_positions(real):
+#     # bool, True = a real word, (batch, token) -> int64, (batch, token)
+#     count = real.cumsum(dim=-1)  # real words up to here, this one included
+#     return (count - 1).clamp(min=0)
+# ```
+#
+# </details>
+
+# %%
+positions = real_positions(real)
+show("positions", positions, "sample token")
+
+# %% [markdown]
+# Indexing the table of rotations with these positions gives each sample angles of its own, which its heads share. This
+# is the test for any padded batch: run each text alone and compare.
+
+# %%
+torch.manual_seed(8)
+batch_q, batch_k, batch_v = torch.randn(3, 3, 2, 6, head_dim).to(device)
+both = causal_keep(6, device=device) & keep  # (batch, 1, query, key)
+
+
+def attend_at(positions, keep, at=slice(None), tokens=slice(None)):
+    # (b, t, pair) -> (b, 1, t, pair)
+    cos_here, sin_here = cos[positions][:, None], sin[positions][:, None]
+    q, k, v = (one[at, :, tokens] for one in (batch_q, batch_k, batch_v))
+    q, k = rotate(q, cos_here, sin_here), rotate(k, cos_here, sin_here)
+    return attend(q, k, v, keep)[0]
+
+
+together = attend_at(positions, both)  # (batch, head, token, head_dim)
+for sample, length in enumerate(lengths):
+    one, last = slice(sample, sample + 1), slice(6 - length, 6)
+    own = torch.arange(length, device=device)[None]
+    alone = attend_at(own, causal_keep(length, device=device), one, last)
+    torch.testing.assert_close(together[one, :, last], alone)
+print("each text comes out of the batch as if it were alone")
+
+# %% [markdown]
+# Suppose that you forget `real_positions` and count the columns. **Predict** whether the outputs of the real words
+# change.
+
+# %%
+columns = torch.arange(6, device=device).expand(3, 6)
+moved_rows = (attend_at(columns, both) - together).transpose(1, 2)[real]
+guess = ...  # "yes" or "no"
+predict(guess, lambda: moved_rows.abs().max().item() > 1e-4)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# They don't, because all words of a text are moved by the same number, and the scores depend on distances only. With
+# rotary positions a constant shift is harmless, apart from rounding. In a model that *adds* a vector per position it is
+# a mistake. When the library transformers *generates* text, it counts from the first real word in both kinds of model,
+# because then one rule serves for both, and the rows of the table are spent on real words only. If you call its GPT-2
+# yourself, it counts the columns unless you give it the positions.
+#
+# </details>
+#
+# Exercise 4 of [the sheet](exercises/07_exercises.ipynb) asks for the last real word of each sentence of a batch that
+# is padded on the right.
+#
+# ## Two sequences: cross-attention
+#
+# A translator reads one sentence while it writes another. The queries come from the sentence that is written, and the
+# keys and values from the sentence that is read. This is **cross-attention**, and it was part of the first transformer.
+# The computation is the same, but two of the projections have another input. There is no causal mask, because the whole
+# other sentence is there already, and usually no rotation, because two different sentences have no common count from
+# which to take a distance.
+
+# %%
+written, read = x[:, 3:], x[:, :5]  # "work for it" attends to "Dream big and work for"
+torch.manual_seed(4)
+w_q, w_k, w_v = (3 * torch.randn(3, 4).to(device) for _ in range(3))
+queries, keys, values = written @ w_q, read @ w_k, read @ w_v
+weights = (queries @ keys.transpose(1, 2) / 4**0.5).softmax(dim=-1)  # (b, query, key)
+context = weights @ values
+expected = F.scaled_dot_product_attention(queries, keys, values)
+torch.testing.assert_close(context, expected)
+print("equal to F.scaled_dot_product_attention, in the shape", tuple(context.shape))
+head_heatmaps(weights[:, None], words[3:], key_words=words[:5])
+
+# %% [markdown]
+# The table need not be square, but each row still sums to 1. There are three output rows, one per query word; the five
+# words of the other sentence have been summed over. Exercise 5 of [the sheet](exercises/07_exercises.ipynb) lets you
+# write it for one head.
+#
+# Lengths may differ, and so may widths: a query and a key must be equally wide, because their dot product is the score,
+# but a value is only multiplied by an attention weight and may have any width. The library's class takes them all:
+
+# %%
+wide = MultiHeadAttention(1024, 2048, num_heads=8, d_qk=512, d_v=888, bias=True)
+print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
+
+# %% [markdown]
+# ## Your turn
+#
+# 1. Write `base = 10000.0` in the cell that makes `cos` and `sin`, and run the cells from there on to the dials. What
+#    happens to pair 1 and pair 2?
+# 2. Let `proof` also see that the output doesn't depend on `first`. Does this alone show that a class rotates?
+# 3. Pad on the right: `side="right"`. Which line of the proof has to change, and does `real_positions` have to?
+#
+# <details><summary>Answers</summary>
+#
+# 1. Pair 0 stays as it was, because its speed is 1 for every base. The others hardly move any more: pair 1 by
+#    less than 3 degrees per token, and pair 2 by about a tenth of a degree.
+# 2. A second module with `first=9` and the same matrices must give the same output. It doesn't show that: a class that
+#    never rotates passes, and only the comparison with the library stops it.
+# 3. `last` becomes `slice(0, length)`. `real_positions` stays as it is, because it counts real words and doesn't ask on
+#    which side the padding is.
+#
+# </details>
+#
+# ## What you have now
+#
+# A single layer of attention doesn't see in which order the words before came; two layers with a mask see something of
+# it, and a storyteller without positions is left to guess who gave and who got. A model that learned a vector for each
+# position loses its thread far from where it learned, and one with your rotation doesn't, because its scores depend on
+# distances. A padded batch gives each text
+# what it would get alone, and queries may come from one sentence while keys and values come from another.
+#
+# **Practise:** [five exercises](exercises/07_exercises.ipynb), about 30 minutes.
+#
+# **Next:** [09 Llama's attention and its cache](09_llama.ipynb).

@@ -1,0 +1,583 @@
+"""Answers to the blanks of lesson 17, right and wrong, as learners write them."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Packed(nn.Module):
+    """Multi-head attention with one packed projection and PyTorch's fused kernel."""
+
+    scale = None
+    causal = True
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.heads = num_heads
+        self.qkv = nn.Linear(d_in, 3 * d_out)
+        self.mix = nn.Linear(d_out, d_out)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return self.merged(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, scale=self.scale))
+
+    def merged(self, context):
+        return self.mix(context.transpose(1, 2).flatten(2))
+
+
+class OneByOne(nn.Module):
+    """Multi-head attention in a loop over heads that each have their own matrices."""
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.roles = nn.ModuleList(
+            nn.ModuleList(nn.Linear(d_in, d_out // num_heads, bias=False) for _ in range(3)) for _ in range(num_heads)
+        )
+        self.join = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):
+        found = []
+        for role in self.roles:
+            q, k, v = (matrix(x) for matrix in role)
+            scores = torch.einsum("bqd,bkd->bqk", q, k) / q.shape[-1] ** 0.5
+            hidden = torch.full_like(scores, -torch.inf).triu(1)
+            found.append((scores + hidden).softmax(-1) @ v)
+        return self.join(torch.cat(found, -1))
+
+
+class ByEinsum(Packed):
+    """Scores by einsum, and the mask added."""
+
+    def forward(self, x):
+        q, k, v = (role.unflatten(2, (self.heads, -1)) for role in self.qkv(x).unflatten(2, (3, -1)).unbind(2))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5
+        hidden = torch.full(scores.shape[-2:], -torch.inf, dtype=x.dtype).triu(1)
+        return self.mix(torch.einsum("bhqk,bkhd->bqhd", (scores + hidden).softmax(-1), v).flatten(2))
+
+
+class SeesAll(Packed):
+    causal = False
+
+
+class Unscaled(Packed):
+    scale = 1.0
+
+
+class Scrambled(Packed):
+    def merged(self, context):
+        return self.mix(context.reshape(context.shape[0], context.shape[2], -1))
+
+
+class NotMixed(Packed):
+    def merged(self, context):
+        return context.transpose(1, 2).flatten(2)
+
+
+class Later(Packed):
+    """Sees what is later, and not what was before."""
+
+    def forward(self, x):
+        return super().forward(x.flip(1)).flip(1)
+
+
+class Shared(nn.Module):
+    """Multi-query attention with a cache."""
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.heads, self.width = num_heads, d_out // num_heads
+        self.ask = nn.Linear(d_in, d_out, bias=False)
+        self.tell = nn.Linear(d_in, 2 * self.width, bias=False)
+        self.mix = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x, cache=None):
+        told = self.tell(x) if cache is None else torch.cat([cache, self.tell(x)], 1)  # (b, k, 2 * d)
+        q = self.ask(x).unflatten(2, (self.heads, -1))
+        keys, values = told.chunk(2, -1)
+        scores = torch.einsum("bqhd,bkd->bhqk", q, keys) / self.width**0.5
+        weights = scores.masked_fill(~self.keep(x.shape[1], told.shape[1]), -torch.inf).softmax(-1)
+        return self.mix(torch.einsum("bhqk,bkd->bqhd", weights, values).flatten(2)), self.remembered(told, x)
+
+    def keep(self, new, all_keys):
+        return torch.ones(new, all_keys).tril(all_keys - new).bool()
+
+    def remembered(self, told, x):
+        return told
+
+
+class Folded(Shared):
+    """Heads folded into the queries; the cache is a dict."""
+
+    def forward(self, x, cache=None):
+        b, n, _ = x.shape
+        keys, values = self.tell(x).chunk(2, -1)
+        if cache:
+            keys, values = torch.cat((cache["k"], keys), 1), torch.cat((cache["v"], values), 1)
+        k = keys.shape[1]
+        q = self.ask(x).reshape(b, n * self.heads, self.width)
+        at = torch.arange(k - n, k).repeat_interleave(self.heads)
+        scores = (q * self.width**-0.5) @ keys.mT
+        weights = torch.where(torch.arange(k) <= at[:, None], scores, -torch.inf).softmax(-1)
+        return self.mix((weights @ values).reshape(b, n, -1)), {"k": keys, "v": values}
+
+
+class ByHand(Shared):
+    """Each step by itself, and a tuple as the cache."""
+
+    def forward(self, x, cache=None):
+        keys, values = (self.shared(one[:, None]) for one in self.tell(x).chunk(2, -1))  # (b, 1, n, d)
+        if cache is not None:
+            keys, values = torch.cat([cache[0], keys], 2), torch.cat([cache[1], values], 2)
+        keep = self.keep(x.shape[1], keys.shape[2])
+        scores = self.split(self.ask(x)) @ keys.mT * self.width**-0.5
+        weights = scores.masked_fill(~keep, -torch.inf).softmax(self.axis)
+        return self.mix(self.merge(weights @ values)), (keys, values)
+
+    axis = -1
+
+    def shared(self, one):
+        return one
+
+    def split(self, queries):
+        return queries.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def merge(self, context):
+        return context.transpose(1, 2).flatten(2)
+
+
+class SplitByView(ByHand):
+    def split(self, queries):
+        return queries.view(len(queries), self.heads, -1, self.width)
+
+
+class MergedByReshape(ByHand):
+    def merge(self, context):
+        return context.reshape(len(context), context.shape[2], -1)
+
+
+class OverQueries(ByHand):
+    axis = -2
+
+
+class CopyPerHead(ByHand):
+    def shared(self, one):
+        return one.repeat(1, self.heads, 1, 1)
+
+
+class KeepsX(ByHand):
+    """The cache is all of x, twice, and everything is projected again in each call."""
+
+    def forward(self, x, cache=None):
+        whole = x if cache is None else torch.cat([cache[0], x], 1)
+        return super().forward(whole)[0][:, -x.shape[1] :], (whole, whole)
+
+
+class TopLeft(Shared):
+    def keep(self, new, all_keys):
+        return torch.ones(new, all_keys).tril().bool()
+
+
+class NoMask(Shared):
+    def keep(self, new, all_keys):
+        return torch.ones(new, all_keys).bool()
+
+
+class ForgetsOld(Shared):
+    def remembered(self, told, x):
+        return told[:, -x.shape[1] :]
+
+
+class OutputOnly(Shared):
+    def forward(self, x, cache=None):
+        return super().forward(x, cache)[0]
+
+
+class HeadsOfTheirOwn(nn.Module):
+    """Multi-head attention with a cache, where multi-query attention was asked for."""
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.heads = num_heads
+        self.qkv = nn.Linear(d_in, 3 * d_out, bias=False)
+        self.mix = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x, cache=None):
+        q, k, v = (role.unflatten(2, (self.heads, -1)).transpose(1, 2) for role in self.qkv(x).chunk(3, -1))
+        if cache:
+            k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
+        keep = torch.ones(q.shape[2], k.shape[2]).tril(k.shape[2] - q.shape[2]).bool()
+        return self.mix(F.scaled_dot_product_attention(q, k, v, keep).transpose(1, 2).flatten(2)), (k, v)
+
+
+def batch_by_loop(tokens, starts, length):
+    inputs = torch.stack([tokens[start : start + length] for start in starts])
+    targets = torch.stack([tokens[start + 1 : start + 1 + length] for start in starts])
+    return inputs, targets
+
+
+def batch_by_unfold(tokens, starts, length):
+    pieces = tokens.unfold(0, length + 1, 1)[starts]
+    return [pieces[:, :length], pieces[:, 1:]]
+
+
+def greedy_by_first_call(model, tokens, num_new):
+    scores, caches = model(tokens)
+    written = [tokens]
+    for _ in range(num_new):
+        newest = scores[:, -1:].argmax(-1)
+        written.append(newest)
+        scores, caches = model(newest, caches=caches)
+    return torch.cat(written, 1)
+
+
+def greedy_token_by_token(model, tokens, num_new):
+    caches = None
+    for t in range(tokens.shape[1]):
+        scores, caches = model(tokens[:, t : t + 1], caches)
+    for _ in range(num_new - 1):
+        tokens = torch.cat([tokens, scores.argmax(-1)], 1)
+        scores, caches = model(tokens[:, -1:], caches)
+    return torch.cat([tokens, scores.argmax(-1)], 1)
+
+
+def greedy_without_cache(model, tokens, num_new):
+    for _ in range(num_new):
+        scores, _ = model(tokens)
+        tokens = torch.cat([tokens, scores[:, -1:].argmax(-1)], 1)
+    return tokens
+
+
+def greedy_with_everything(model, tokens, num_new):
+    caches = None
+    for _ in range(num_new):
+        scores, caches = model(tokens, caches)
+        tokens = torch.cat([tokens, scores[:, -1:].argmax(-1)], 1)
+    return tokens
+
+
+def pairs_by_loop(tokens, num_words):
+    counts = torch.zeros(num_words, num_words, dtype=torch.long)
+    for first, after in zip(tokens.tolist(), tokens.tolist()[1:], strict=False):
+        counts[first, after] += 1
+    return counts
+
+
+def pairs_by_one_hot(tokens, num_words):
+    rows = F.one_hot(tokens, num_words)
+    return rows[:-1].T @ rows[1:]
+
+
+def pairs_once(tokens, num_words):
+    counts = torch.zeros(num_words, num_words, dtype=torch.long)
+    counts[tokens[:-1], tokens[1:]] += 1  # of equal places only one is counted
+    return counts
+
+
+def block_in_one_line(x, attention_norm, attention, mlp_norm, mlp, cache):
+    found, cache = attention(attention_norm(x), cache)
+    return x + found + mlp(mlp_norm(x + found)), cache
+
+
+def block_by_sums(x, attention_norm, attention, mlp_norm, mlp, cache):
+    out = x.clone()
+    found, grown = attention(attention_norm(out), cache)
+    out += found
+    out += mlp(mlp_norm(out))
+    return [out, grown]
+
+
+def block_in_place(x, attention_norm, attention, mlp_norm, mlp, cache):
+    found, cache = attention(attention_norm(x), cache)
+    x += found
+    return x + mlp(mlp_norm(x)), cache
+
+
+def block_of_post_norm(x, attention_norm, attention, mlp_norm, mlp, cache):
+    found, cache = attention(x, cache)
+    x = attention_norm(x + found)
+    return mlp_norm(x + mlp(x)), cache
+
+
+def block_without_cache(x, attention_norm, attention, mlp_norm, mlp, cache):
+    x = x + attention(attention_norm(x), cache)[0]
+    return x + mlp(mlp_norm(x))
+
+
+def loop_by_negative_logs(model, batches, make_optimizer):
+    optimizer = make_optimizer(model)
+    losses = []
+    for inputs, targets in batches:
+        optimizer.zero_grad(set_to_none=False)
+        wanted = targets != -100
+        chances = model(inputs)[0].log_softmax(-1)
+        loss = -chances.gather(-1, (targets * wanted)[..., None])[wanted].mean()
+        loss.backward()
+        losses.append(float(loss.detach()))
+        optimizer.step()
+    return losses
+
+
+def loop_with_classes_second(model, batches, make_optimizer):
+    model.train()
+    optimizer = make_optimizer(model)
+    steps = [loop_step(model, optimizer, *batch) for batch in batches]
+    model.eval()
+    return steps
+
+
+def loop_step(model, optimizer, inputs, targets):
+    loss = F.cross_entropy(model(inputs)[0].transpose(1, 2), targets)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
+def loop_of(loss_of, clear=lambda model, optimizer: optimizer.zero_grad()):
+    """A loop with a loss of its own, or its own way to clear the gradients."""
+
+    def loop(model, batches, make_optimizer):
+        optimizer, losses = make_optimizer(model), []
+        for inputs, targets in batches:
+            clear(model, optimizer)
+            loss = loss_of(model(inputs)[0], targets)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    return loop
+
+
+def loss_of_classes_second(scores, targets):
+    return F.cross_entropy(scores.mT, targets, ignore_index=-100)
+
+
+def loop_that_gathers_all(place):
+    return loop_of(lambda scores, targets: -scores.log_softmax(-1).gather(-1, place(targets)[..., None]).mean())
+
+
+def loop_with_tensors(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        losses.append(loss_of_classes_second(model(inputs)[0], targets))
+        optimizer.zero_grad()
+        losses[-1].backward()
+        optimizer.step()
+    return losses
+
+
+def loop_without_graph(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        with torch.no_grad():
+            scores, _ = model(inputs)
+        loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loop_with_last_loss(model, batches, make_optimizer):
+    return loop_by_negative_logs(model, batches, make_optimizer)[-1]
+
+
+def loop_with_wrong_axis(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs)[0], targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def loop_after_the_step(model, batches, make_optimizer):
+    optimizer, losses = make_optimizer(model), []
+    for inputs, targets in batches:
+        loop_step(model, optimizer, inputs, targets)
+        losses.append(F.cross_entropy(model(inputs)[0].transpose(1, 2), targets).item())
+    return losses
+
+
+class Turning(nn.Module):
+    """Rotary multi-query attention by complex numbers."""
+
+    def __init__(self, d_in, d_out, num_heads, base=10000.0):
+        super().__init__()
+        self.heads, self.width, self.base = num_heads, d_out // num_heads, base
+        self.q_proj, self.out_proj = nn.Linear(d_in, d_out, bias=False), nn.Linear(d_out, d_out, bias=False)
+        self.k_proj, self.v_proj = (nn.Linear(d_in, self.width, bias=False) for _ in range(2))
+
+    def turned(self, x, past):  # (b, t, h, d)
+        half = self.width // 2
+        speeds = self.base ** -(torch.arange(half, dtype=x.dtype) / half)
+        angles = torch.arange(past, past + x.shape[1], dtype=x.dtype)[:, None] * speeds  # (t, pair)
+        pairs = torch.complex(*x.chunk(2, -1)) * torch.polar(torch.ones_like(angles), angles)[:, None]
+        return torch.cat([pairs.real, pairs.imag], -1)
+
+    def forward(self, x, cache=None):
+        past = 0 if cache is None else cache["k"].shape[1]
+        queries = self.turned(self.q_proj(x).unflatten(2, (self.heads, -1)), self.query_position(past))
+        keys, values = self.turned(self.k_proj(x)[:, :, None], past)[:, :, 0], self.v_proj(x)
+        if cache is not None:
+            keys, values = torch.cat([cache["k"], keys], 1), torch.cat([cache["v"], values], 1)
+        scores = torch.einsum("bqhd,bkd->bhqk", queries, keys) / self.width**0.5
+        seen = torch.arange(keys.shape[1]) <= torch.arange(past, past + x.shape[1])[:, None]
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+        return self.out_proj(torch.einsum("bhqk,bkd->bqhd", weights, values).flatten(2)), {"k": keys, "v": values}
+
+    def query_position(self, past):
+        return past
+
+
+class TurnedAnew(Turning):
+    """The cache holds keys that are not rotated yet, and all of them are rotated in each call."""
+
+    def forward(self, x, cache=None):
+        plain = self.k_proj(x) if cache is None else torch.cat([cache[0], self.k_proj(x)], 1)
+        values = self.v_proj(x) if cache is None else torch.cat([cache[1], self.v_proj(x)], 1)
+        past = plain.shape[1] - x.shape[1]
+        queries = self.turned(self.q_proj(x).unflatten(2, (self.heads, -1)), past).transpose(1, 2)
+        keys = self.turned(plain[:, :, None], 0).transpose(1, 2)  # (b, 1, k, d)
+        seen = torch.ones(x.shape[1], plain.shape[1]).tril(past).bool()
+        context = F.scaled_dot_product_attention(queries, keys, values[:, None], seen)
+        return self.out_proj(context.transpose(1, 2).flatten(2)), (plain, values)
+
+
+class QueriesFromZero(Turning):
+    def query_position(self, past):
+        return 0
+
+
+class Unturned(Turning):
+    def turned(self, x, past):
+        return x
+
+
+class TurnedBackwards(Turning):
+    def turned(self, x, past):
+        return Turning.turned(self, x.roll(self.width // 2, -1), past).roll(self.width // 2, -1)
+
+
+class NamedOtherwise(Shared):
+    """Layers of other names, biases, and the keys and values in one matrix."""
+
+    def __init__(self, d_in, d_out, num_heads, base=10000.0, bias=False):
+        super().__init__(d_in, d_out, num_heads)
+        self.base = base
+        self.ask, self.tell = nn.Linear(d_in, d_out, bias), nn.Linear(d_in, 2 * self.width, bias)
+
+    def forward(self, x, cache=None):
+        keys, values = self.tell(x).chunk(2, -1)
+        past = 0 if cache is None else cache.shape[1]
+        told = torch.cat([self.turned(keys[:, :, None], past)[:, :, 0], values], -1)
+        told = told if cache is None else torch.cat([cache, told], 1)
+        q = self.turned(self.ask(x).unflatten(2, (self.heads, -1)), past)
+        keys, values = told.chunk(2, -1)
+        scores = torch.einsum("bqhd,bkd->bhqk", q, keys) / self.width**0.5
+        weights = scores.masked_fill(~self.keep(x.shape[1], told.shape[1]), -torch.inf).softmax(-1)
+        return self.mix(torch.einsum("bhqk,bkd->bqhd", weights, values).flatten(2)), told
+
+    turned = Turning.turned
+
+
+class NamedOtherwiseWithBiases(NamedOtherwise):
+    def __init__(self, d_in, d_out, num_heads, base=10000.0):
+        super().__init__(d_in, d_out, num_heads, base, bias=True)
+
+
+class NamedOtherwiseFromZero(NamedOtherwise):
+    def turned(self, x, past):
+        return Turning.turned(self, x, 0)
+
+
+class NamedOtherwiseUnturned(NamedOtherwise):
+    def turned(self, x, past):
+        return x
+
+
+RIGHT = {
+    "count_pairs": [pairs_by_loop, pairs_by_one_hot, lambda t, n: pairs_by_loop(t, n).float()],
+    "through_block": [block_in_one_line, block_by_sums],
+    "training_loop": [
+        loop_by_negative_logs,
+        loop_with_classes_second,
+        loop_of(loss_of_classes_second, clear=lambda model, optimizer: model.zero_grad()),
+    ],
+    "RotaryMultiQuery": [Turning, NamedOtherwise, NamedOtherwiseWithBiases],
+    "MultiHeadFromMemory": [Packed, OneByOne, ByEinsum],
+    "MultiQueryWithCache": [Shared, Folded, ByHand],
+    "cut_batch": [batch_by_loop, batch_by_unfold],
+    "write_greedily": [greedy_by_first_call, greedy_token_by_token],
+}
+
+WRONG = {
+    "count_pairs": [
+        (pairs_once, "should be"),
+        (lambda t, n: pairs_by_loop(t, n).T, "axes exchanged"),
+        (lambda t, n: pairs_by_loop(t, n)[:-1, :-1], "shape"),
+        (lambda t, n: pairs_by_loop(t, n) + pairs_by_loop(t[[-1, 0]], n), "should be"),
+    ],
+    "through_block": [
+        (block_in_place, "input-modified"),
+        (block_of_post_norm, "post-norm"),
+        (block_without_cache, "it should be"),
+    ],
+    "training_loop": [
+        (loop_of(loss_of_classes_second, clear=lambda *_: None), "pile up"),
+        (loop_without_graph, "stopped", "torch.no_grad()"),
+        (loop_that_gathers_all(lambda targets: targets.clamp(min=0)), "0 in place of each target of -100"),
+        (loop_that_gathers_all(lambda targets: targets), "stopped", "-100"),
+        (
+            loop_of(lambda scores, targets: F.cross_entropy(scores.mT, targets, reduction="none").mean()),
+            "divided by all targets",
+        ),
+        (loop_with_last_loss, "it should be a list of floats"),
+        (loop_with_tensors, "a list of tensors; it should be a list of floats"),
+        (lambda *three: torch.tensor(loop_by_negative_logs(*three)), "a Tensor; it should be a list of floats"),
+        (loop_with_wrong_axis, "stopped"),
+        (loop_after_the_step, "should be"),
+    ],
+    "RotaryMultiQuery": [
+        (QueriesFromZero, "should be"),
+        (TurnedAnew, "keeps the keys as they are before the rotation"),
+        (Unturned, "rotary-unused"),
+        (NamedOtherwiseUnturned, "rotary-unused"),
+        (NamedOtherwiseFromZero, "positions-restart-in-cache"),
+        (TurnedBackwards, "should be"),
+    ],
+    "MultiHeadFromMemory": [
+        (SeesAll, "no-causal-mask"),
+        (Unscaled, "missing-scale"),
+        (Scrambled, "merge-without-transpose"),
+        (NotMixed, "output-projection-missing"),
+        (Later, "mask-transposed"),
+    ],
+    "MultiQueryWithCache": [
+        (TopLeft, "causal-top-left"),
+        (NoMask, "no-causal-mask"),
+        (ForgetsOld, "remembers the last piece only"),
+        (OutputOnly, "it should be two, the output and the cache"),
+        (SplitByView, "split-without-transpose"),
+        (MergedByReshape, "merge-without-transpose"),
+        (OverQueries, "softmax-wrong-axis"),
+        (KeepsX, "the cache keeps", "numbers per token; keys and values are"),
+        (CopyPerHead, "the cache keeps", "numbers per token; keys and values are"),
+        (HeadsOfTheirOwn, "numbers per token"),
+    ],
+    "cut_batch": [
+        (lambda t, s, n: (batch_by_loop(t, s, n)[0], t[s + n]), "shape"),
+        (lambda t, s, n: tuple(part[:, 1:] for part in batch_by_loop(t, s, n)), "shape"),
+        (lambda t, s, n: batch_by_loop(t, s, n)[0], "it should be"),
+    ],
+    "write_greedily": [
+        (greedy_without_cache, "stopped", "each must go in once"),
+        (greedy_with_everything, "stopped", "each must go in once"),
+        (lambda m, t, n: greedy_by_first_call(m, t, n - 1), "shape"),
+    ],
+}
