@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, Verdict, not_passed
+from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, Verdict, not_passed
+from course_lib.exercises.individual import gradable, is_individual
 
 from .identical_submissions import equals_solutions
 from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops, with_solutions
@@ -19,6 +20,7 @@ from .sandbox import Sandbox
 from .submissions import Notebook, OwnTimestamp, SubmittedNotebook, explain_missing, parse, select_notebooks
 
 MAX_REMARKS, MAX_SENTENCE = 20, 600
+NOBODYS = "Whose sheet this is can't be told: nobody of that name was on the roster when the sheets were made."
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class GradingTask:
         release, policy: What is graded, and how late submissions are.
         secret: The run's secret; inputs are drawn from it, the student's name and the file.
         digest: A checksum of all this but the secret.
+        sheet: The number of the student's own sheet; None if all have the same, or nobody of that name has one.
         unread: The names of files that were not read, because they are neither notebooks nor zips.
     """
 
@@ -62,6 +65,7 @@ class GradingTask:
     secret: bytes = b""
     digest: str = ""
     unread: tuple[str, ...] = ()
+    sheet: int | None = None
 
     def seed(self, exercise: str, notebook: Notebook) -> bytes:
         """Return the seed of one exercise's inputs, which nobody without the secret can know.
@@ -100,6 +104,11 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
     remarks = [*task.remarks, *selection.remarks, *(remark for notebook in used for remark in judged.remarks[notebook])]
     if task.unread:
         remarks.append(f"Not read, because only notebooks (.ipynb) are: {', '.join(task.unread)}.")
+    remarks += [
+        f"{file.name} is sheet {file.notebook.stamp['sheet']}, and yours is {task.sheet}, whose questions are others."
+        for file in task.notebooks
+        if file.notebook and _is_anothers(file, task)
+    ]
     absent = _absent_lessons(task, names)
     remarks += [f"The notebook of lesson {lesson} was not handed in." for lesson in absent]
     foreign = [file for file in task.notebooks if file.notebook and not file.notebook.exercises.intersection(names)]
@@ -120,6 +129,7 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         "only other weeks' notebooks": others and not used,
         "cells were left out": any(notebook in judged.left_out or used[notebook].remarks for notebook in used),
         "cells are gone": any(mark.verdict.state == NOT_PASSED and mark.verdict.name not in verdicts for mark in marks),
+        "the sheet of another student": any(_is_anothers(file, task) for file in task.notebooks),
         "word for word the solutions of the course": equals_solutions(passed),
     }
     submitted_at = selection.submitted_at
@@ -173,7 +183,7 @@ class _Judged:
         if notebook is None or verdicts[name].state != NOT_PASSED:
             return ()
         wrong = [other for other, verdict in verdicts.items() if other != name and not verdict.passed]
-        called, cells = with_solutions(notebook, name, wrong, self.left_out.get(id(notebook), ()))
+        called, cells = with_solutions(notebook, name, wrong, self.left_out.get(id(notebook), ()), self.task.sheet)
         if not called:
             return ()
         with RemoteNotebook(self.sandbox, cells, [name], provided_code(name), self.second_budget) as remote:
@@ -181,7 +191,14 @@ class _Judged:
 
     def _judge(self, remote: RemoteNotebook, notebook: Notebook, diagnosis: Sandbox | None) -> dict[str, Verdict]:
         seed = functools.partial(self.task.seed, notebook=notebook)
-        return judge_notebook(remote, notebook, seed, diagnosis)
+        verdicts = judge_notebook(remote, notebook, seed, diagnosis, self.task.sheet)
+        unknown = self.task.release.is_individual and self.task.sheet is None
+        return {
+            name: Verdict(NEEDS_REVIEW, NOBODYS, lesson=verdict.lesson, name=name)
+            if unknown and is_individual(name)
+            else verdict
+            for name, verdict in verdicts.items()
+        }
 
 
 def _is_unwritten(verdict: Verdict, notebook: Notebook) -> bool:
@@ -229,11 +246,16 @@ def _command_remark(label: str, remark: str) -> str:
     return remark if remark.startswith("The cell") else f"In {label}, {remark}"
 
 
+def _is_anothers(file: SubmittedNotebook, task: GradingTask) -> bool:
+    claimed = file.notebook.stamp.get("sheet") if file.notebook else None
+    return bool(claimed and task.sheet is not None and claimed != str(task.sheet))
+
+
 def _absent_lessons(task: GradingTask, names: list[str]) -> list[str]:
     """List the lessons of the release of which no notebook was handed in, if something readable was."""
     readable = [file for file in task.notebooks if file.notebook]
-    answered = {EXERCISES[name].lesson for file in readable if file.notebook for name in file.notebook.exercises}
-    lessons = sorted({EXERCISES[name].lesson for name in names} - answered)
+    answered = {gradable()[name].lesson for file in readable if file.notebook for name in file.notebook.exercises}
+    lessons = sorted({gradable()[name].lesson for name in names} - answered)
     return [lesson for lesson in lessons if readable and not any(file.is_of(lesson) for file in task.notebooks)]
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from course_lib.about import version
 
+from .marks import file_stem
+
 MANIFEST = "release.json"
 
 
@@ -26,6 +28,26 @@ class ReleasedExercise:
 
 
 @dataclass(frozen=True)
+class Sheet:
+    """One student's own sheet of an individual release.
+
+    Attributes:
+        student: The student's name.
+        number: What its questions are drawn from.
+        names: All names of the student in the roster, in a form that can be compared.
+    """
+
+    student: str
+    number: int
+    names: list[str]
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder with the sheet's notebooks: the student's name and the number."""
+        return f"{file_stem(self.student).rpartition('-')[0]}-{self.number:09}"
+
+
+@dataclass(frozen=True)
 class Release:
     """A release.
 
@@ -34,6 +56,8 @@ class Release:
         version, commit: Of the course that it was made from.
         exercises: In the order of the lessons.
         sha256: File -> checksum of the notebook that was handed out.
+        is_individual: Whether each student got a sheet of their own.
+        sheets: Those sheets, as only the teacher's own record holds them.
     """
 
     name: str
@@ -41,6 +65,8 @@ class Release:
     commit: str
     exercises: tuple[ReleasedExercise, ...]
     sha256: dict[str, str] = field(default_factory=dict)
+    is_individual: bool = False
+    sheets: tuple[Sheet, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the release as plain data, for a file or a worker elsewhere."""
@@ -52,15 +78,20 @@ class Release:
         """Restore a release from the result of `as_dict`, before or after JSON."""
         rest = {key: value for key, value in data.items() if key != "release"}
         exercises = tuple(ReleasedExercise(**exercise) for exercise in data["exercises"])
-        return cls(data["release"], **{**rest, "exercises": exercises})
+        sheets = tuple(Sheet(**sheet) for sheet in data.get("sheets", ()))
+        return cls(data["release"], **{**rest, "exercises": exercises, "sheets": sheets})
 
 
-def released_exercises(lessons: Iterable[str]) -> tuple[ReleasedExercise, ...]:
-    """List the exercises of some lessons; each gives as many points as its difficulty, as in the notebooks."""
+def released_exercises(lessons: Iterable[str], *, individual: bool = False) -> tuple[ReleasedExercise, ...]:
+    """List the exercises of some lessons; each gives as many points as its difficulty, as in the notebooks.
+
+    Individual ones are those that each student's own sheet has beside them.
+    """
     from course_lib.exercises import EXERCISES
+    from course_lib.exercises.individual import gradable
 
-    chosen = set(lessons)
-    exercises = [exercise for exercise in EXERCISES.values() if exercise.lesson in chosen]
+    chosen, offered = set(lessons), gradable() if individual else EXERCISES
+    exercises = [exercise for exercise in offered.values() if exercise.lesson in chosen]
     return tuple(ReleasedExercise(each.name, each.lesson, each.title, each.difficulty) for each in exercises)
 
 
@@ -106,12 +137,12 @@ def read_manifest(path: Path) -> Release:
 
 
 def _problem(exercise: ReleasedExercise, count: int, release_version: str) -> str | None:
-    from course_lib.exercises import EXERCISES
+    from course_lib.exercises.individual import gradable
 
     points = exercise.points
     if count > 1:
         return f"{count} times: remove all but one"
-    if exercise.name not in EXERCISES:
+    if exercise.name not in gradable():
         other = f", or grade with version {release_version} of the course" if release_version != version() else ""
         return f"that version {version()} of the course doesn't know: correct its name, remove it{other}"
     if not isinstance(points, int | float) or isinstance(points, bool) or not 0 <= points < math.inf:

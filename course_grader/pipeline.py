@@ -22,7 +22,16 @@ from .grading import GradingTask, LatePolicy
 from .identical_submissions import Alike
 from .manifest import Release
 from .marks import StudentResult, file_stem
-from .reports import FEEDBACK_FOLDER, class_report, feedback_page, page_path, read_roster, shown_names, write_gradebook
+from .reports import (
+    FEEDBACK_FOLDER,
+    class_report,
+    feedback_page,
+    page_path,
+    read_roster,
+    sheet_for,
+    shown_names,
+    write_gradebook,
+)
 from .scheduler import grade_all
 from .submissions import Submission, SubmittedNotebook, Unreadable, find_submissions, read_notebook, survey
 from .worker_config import WorkerConfig
@@ -197,6 +206,8 @@ def prepare_task(
 
     A due time of the student's own counts instead of the class's, and of what Canvas marked.
     """
+    sheet = sheet_for(submission.student, release.sheets)
+    number, release = sheet.number if sheet else None, replace(release, sheets=())  # the others' are not for workers
     if personal_due is not None:
         policy = replace(policy, due=personal_due)
     notebooks, checksums = [], []
@@ -215,7 +226,7 @@ def prepare_task(
         )
     about = [(each.name, each.submitted_at, each.marked_late, each.reason) for each in notebooks]
     identity = [submission.student, submission.remarks, submission.unread, about, checksums, release.as_dict()]
-    identity += [policy.due, policy.late_factor, asdict(config.limits), config.image, config.unsafe]
+    identity += [number, policy.due, policy.late_factor, asdict(config.limits), config.image, config.unsafe]
     identity += [config.course, course_checksum()]
     return GradingTask(
         submission.student,
@@ -226,6 +237,7 @@ def prepare_task(
         secret,
         hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
         submission.unread,
+        number,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -12,15 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.about import repository_address, version
+from course_lib.atomic_file import write_text
 
+from .individual_notebook import individual_notebook
 from .manifest import MANIFEST, Release, released_exercises
+from .reports import read_roster, sheets_of
 from .student_version import kept_metadata, student_notebook
 
+SECRET = "individual.secret"
 _COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
 _RELATIVE_LINK = re.compile(r"\]\((\.\./)?([\w-]+\.ipynb)\)")
 
 
-def make_release(notebooks: Path, name: str, lessons: list[str], to: Path) -> Path:
+def make_release(notebooks: Path, name: str, lessons: list[str], to: Path, roster: Path | None = None) -> Path:
     """Write the students' notebooks of some lessons into a folder of their own.
 
     Args:
@@ -28,10 +33,12 @@ def make_release(notebooks: Path, name: str, lessons: list[str], to: Path) -> Pa
         name: The name of the release, such as "week1".
         lessons: The numbers of lessons that have exercises, such as ["01", "02"].
         to: The folder that gets a folder `name`, with a notebook per lesson and the manifest that grading reads.
+        roster: The export of a gradebook: each student in it gets a folder, with notebooks of their own. They are drawn
+            from a secret in `to`, which is made once, so a student keeps the same number from release to release.
 
     Raises:
-        ValueError: The name has invalid characters, no lesson is named, a lesson has no exercises, or the release
-            exists.
+        ValueError: The name has invalid characters, no lesson is named, a lesson has no exercises, the release
+            exists, or the roster can't be read.
     """
     import nbformat  # here, as nbgrader: a machine that only grades needs neither
 
@@ -42,16 +49,25 @@ def make_release(notebooks: Path, name: str, lessons: list[str], to: Path) -> Pa
     if folder.exists():
         raise ValueError(f"{folder} exists already: choose a different name, or remove it if nobody has it yet.")
     stamp = {"release": name, "version": version(), "commit": _commit(notebooks.parent)}
+    class_list = read_roster(roster, name) if roster else None  # before anything is written
     to.mkdir(parents=True, exist_ok=True)
+    sheets = sheets_of(class_list, _secret(to)) if class_list else ()
     with tempfile.TemporaryDirectory(dir=to) as temporary:  # in the same folder: it appears whole or not at all
         complete = Path(temporary) / name
         complete.mkdir()
-        notebook_of = {path.name: student_notebook(nbformat.read(path, as_version=4)) for path in solutions}
-        texts = {file: _as_json(_stamped(notebook, stamp)) for file, notebook in notebook_of.items()}
-        for file, text in texts.items():
-            (complete / file).write_text(text, encoding="utf-8", newline="\n")
-        checksums = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in texts.items()}
-        release = Release(name, stamp["version"], stamp["commit"], released_exercises(lessons), checksums)
+        notebook_of = {path.name: nbformat.read(path, as_version=4) for path in solutions}
+        texts = {}
+        for sheet in sheets or (None,):
+            for file, notebook in notebook_of.items():
+                own = individual_notebook(notebook, file[:2], sheet.number) if sheet else notebook
+                about = stamp | {"sheet": str(sheet.number)} if sheet else stamp
+                texts[f"{sheet.folder}/{file}" if sheet else file] = _as_json(_stamped(student_notebook(own), about))
+        for path, text in texts.items():
+            (complete / path).parent.mkdir(exist_ok=True)
+            (complete / path).write_text(text, encoding="utf-8", newline="\n")
+        checksums = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in texts.items()}
+        exercises = released_exercises(lessons, individual=bool(sheets))
+        release = Release(name, stamp["version"], stamp["commit"], exercises, checksums, bool(sheets), sheets)
         (complete / MANIFEST).write_text(_as_json(release.as_dict()), encoding="utf-8", newline="\n")
         shutil.move(complete, folder)
     return folder
@@ -78,6 +94,17 @@ def _stamped(notebook: Any, stamp: dict[str, str]) -> Any:
         cell.id = f"{stamp['release'][:40]}-{number}".replace(".", "-")
         cell.metadata = kept_metadata(cell)
     return notebook
+
+
+def _secret(folder: Path) -> bytes:
+    """Return the secret that a class's own sheets are drawn from; it is made once."""
+    path = folder / SECRET
+    if not path.exists():
+        write_text(path, secrets.token_hex(32) + "\n", mode=0o600)
+    try:
+        return bytes.fromhex(path.read_text(encoding="ascii"))
+    except ValueError:
+        raise ValueError(f"{path} is not the secret that was made there: restore it, or remove it.") from None
 
 
 def _solutions(notebooks: Path, lessons: list[str]) -> list[Path]:

@@ -13,6 +13,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", required=True, type=Path, metavar="DIR", help="the folder in which a folder NAME is made"
     )
+    parser.add_argument(
+        "--individual",
+        type=Path,
+        metavar="ROSTER",
+        help="a sheet for each student of this gradebook's export, with questions that no other sheet has",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,9 +28,12 @@ def run(args: argparse.Namespace) -> int:
 
     lessons = [lesson for lesson in args.lessons.replace(" ", "").split(",") if lesson]
     try:
-        folder = make_release(_notebooks(), args.name, lessons, args.to)
+        folder = make_release(_notebooks(), args.name, lessons, args.to, args.individual)
     except (ValueError, OSError) as error:
         raise CourseError(str(error)) from None
+    own = sorted({path.parent for path in folder.glob("*/*.ipynb")})
+    if own:
+        print(f"for the students: {len(own)} folders in {folder}, from {own[0].name} to {own[-1].name}")
     for path in sorted(folder.glob("*.ipynb")):
         print(f"for the students: {path}")
     print(f"for you:          {folder / MANIFEST}")

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from course_grader.sandbox import NoSandbox, Sandbox
 from course_grader.submissions import Notebook, escape_hidden, explain_missing
-from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_WRITTEN, InputGenerator, LearnerError, Verdict, not_passed
+from course_lib.exercises import NEEDS_REVIEW, NOT_WRITTEN, InputGenerator, LearnerError, Verdict, not_passed
+from course_lib.exercises.individual import exercise_of_sheet
 
 from .remote_answers import RemoteAnswer
 from .remote_notebook import RemoteNotebook, safe_text
@@ -20,7 +21,11 @@ FACTS = {"factor": float, "off": float, "rounds": bool, "kv_heads": list}
 
 
 def judge_notebook(
-    remote: RemoteNotebook, notebook: Notebook, seed: Callable[[str], bytes], diagnosis_sandbox: Sandbox | None
+    remote: RemoteNotebook,
+    notebook: Notebook,
+    seed: Callable[[str], bytes],
+    diagnosis_sandbox: Sandbox | None,
+    sheet: int | None = None,
 ) -> dict[str, Verdict]:
     """Judge each exercise that a notebook counts for, whatever the student's code does.
 
@@ -31,13 +36,14 @@ def judge_notebook(
         seed: Exercise -> the seed of its inputs.
         diagnosis_sandbox: Where wrong classes run again, with `diagnose` beside them. What it finds names a mistake; it
             never gives a mark. None lets mistakes go without a name.
+        sheet: The number of the student's own sheet, if it is one.
 
     Raises:
         NoSandbox: A sandbox could not be started.
     """
     verdicts = {}
     for name in remote.names:
-        exercise = EXERCISES[name]
+        exercise = exercise_of_sheet(name, sheet)
         try:
             remote.load()
             if name not in remote.kinds:

@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Collection
 
 from course_grader.submissions import Cell, Notebook, parse
-from course_lib.exercises import EXERCISES
+from course_lib.exercises.individual import exercise_of_sheet
 
 FIRST_NUMBER = 1_000_000  # of the cells that are added: above all of a student's
 
 
 def with_solutions(
-    notebook: Notebook, name: str, wrong: Collection[str], left_out: Collection[int] = ()
+    notebook: Notebook, name: str, wrong: Collection[str], left_out: Collection[int] = (), sheet: int | None = None
 ) -> tuple[tuple[str, ...], list[tuple[int, str]]]:
     """Return the wrong answers that an answer mentions, and the cells of the notebook with solutions in their place.
 
@@ -22,6 +22,7 @@ def with_solutions(
         name: The exercise whose answer is looked at.
         wrong: The other exercises whose answers are wrong; all are replaced, because those that it calls may call more.
         left_out: The numbers of cells that are not run.
+        sheet: The number of the student's own sheet, if it is one.
     """
     mine = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
     mentioned = {used for cell in mine for used in _names(cell.plain[0])}
@@ -32,7 +33,10 @@ def with_solutions(
         replaced = [other for other in wrong if _holds(cell, other)] + (without_cell if cell in mine else [])
         if cell.number not in left_out:
             cells.append((cell.number, cell.plain[0]))
-        cells += [(FIRST_NUMBER + len(cells), inspect.getsource(EXERCISES[other].solution)) for other in replaced]
+        cells += [
+            (FIRST_NUMBER + len(cells), inspect.getsource(exercise_of_sheet(other, sheet).solution))
+            for other in replaced
+        ]
     return called, cells
 
 

@@ -5,9 +5,9 @@ from .csv_table import read_course_table, write_table
 from .feedback import FEEDBACK_FOLDER, feedback_page, page_path
 from .gradebook import write_gradebook
 from .rendering import number
-from .roster import read_roster, shown_name, shown_names, student_named
+from .roster import read_roster, sheet_for, sheets_of, shown_name, shown_names, student_named
 
 __all__ = [
     "FEEDBACK_FOLDER", "class_report", "feedback_page", "number", "page_path", "read_course_table", "read_roster",
-    "shown_name", "shown_names", "student_named", "write_gradebook", "write_table",
+    "sheet_for", "sheets_of", "shown_name", "shown_names", "student_named", "write_gradebook", "write_table",
 ]  # fmt: skip

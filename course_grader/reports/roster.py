@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -9,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_grader.manifest import Sheet
 from course_grader.marks import StudentResult
 from course_lib.wording import first_of
 
@@ -34,6 +37,7 @@ SHARED = {"section", "root account"}  # Canvas requires these columns in an impo
 POINTS_POSSIBLE = "Points Possible"  # marks the row of Canvas's export that is about the assignments
 BY_HAND = "enter the points by hand"
 MAX_NAMES = 20  # names in one sentence
+MOST_SHEETS = 10**9  # two students of three thousand draw one number once in two hundred classes
 _MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_?", re.DOTALL)
 _CANVAS = re.compile(r"\w[\w-]*?(?:_late)?_(?P<number>\d{3,})(?:_\d{3,}_.*)?", re.DOTALL | re.IGNORECASE)
 
@@ -150,6 +154,35 @@ def student_named(name: str, students: Sequence[str], table: Path) -> str:
             "empty folder of that name among those handed in."
         )
     return close[0]
+
+
+def sheets_of(roster: Roster, secret: bytes) -> tuple[Sheet, ...]:
+    """Return the own sheet of each student on a roster; the same secret gives the same student the same number.
+
+    Raises:
+        ValueError: Two rows name the same student, or drew the same number.
+    """
+    sheets = []
+    for row, keys in enumerate(roster.keys):
+        if keys:
+            drawn = hmac.digest(secret, _key(roster.label(row)).encode(), hashlib.sha256)
+            name = roster.person(row) or roster.label(row)
+            sheets.append(Sheet(name, int.from_bytes(drawn[:8], "big") % MOST_SHEETS, sorted(keys)))
+    of_number = {sheet.number: sheet for sheet in sheets}
+    if twice := [sheet for sheet in sheets if of_number[sheet.number] is not sheet]:
+        raise ValueError(
+            f"roster has two rows that would get the same sheet, {twice[0].student!r} and "
+            f"{of_number[twice[0].number].student!r}: keep one row for each student."
+        )
+    return tuple(sheets)
+
+
+def sheet_for(student: str, sheets: Sequence[Sheet]) -> Sheet | None:
+    """Return the sheet of the one student whom the name of a submission means; None if it means nobody, or several."""
+    for name in map(_key, identities(student)):
+        if found := [sheet for sheet in sheets if name in sheet.names or name == sheet.folder]:
+            return found[0] if len(found) == 1 else None
+    return None
 
 
 def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[dict[int, StudentResult], list[str]]:

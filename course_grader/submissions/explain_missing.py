@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from course_lib.exercises import EXERCISES
+from course_lib.exercises.individual import gradable
 
 from .notebook import Cell, Notebook
 from .plain_python import defined_names, syntax_problem
@@ -66,4 +66,4 @@ def _similar_name(notebook: Notebook, cells: list[Cell], name: str) -> str | Non
 
 def _other_names(cell: Cell) -> list[str]:
     names = defined_names(cell.plain[0])[:100]
-    return [name for name in names if name not in EXERCISES and len(name) <= _MAX_NAME]
+    return [name for name in names if name not in gradable() and len(name) <= _MAX_NAME]

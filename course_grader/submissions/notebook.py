@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from course_lib.exercises import EXERCISES
+from course_lib.exercises.individual import gradable
 
 from .files_and_zips import Unreadable
 from .plain_python import defined_names, plain_python
@@ -60,7 +60,8 @@ class Notebook:
 
     Attributes:
         cells: The code cells.
-        stamp: The release and its version that the notebook claims to belong to; the student may have changed it.
+        stamp: The release, its version and the number of an own sheet that the notebook claims; the student may have
+            changed them.
         remarks: Sentences for the student.
         checksum: The SHA-256 of the file.
     """
@@ -130,18 +131,18 @@ def _source_text(source: Any) -> str:
 
 def _cell(number: int, cell: dict[str, Any], source: str) -> Cell:
     defines: tuple[str, ...] = ()
-    if any(name in source for name in EXERCISES):
-        defines = tuple(name for name in defined_names(plain_python(source)[0]) if name in EXERCISES)
+    if any(name in source for name in gradable()):
+        defines = tuple(name for name in defined_names(plain_python(source)[0]) if name in gradable())
     nbgrader = _metadata(cell, "nbgrader")
     name = nbgrader.get("grade_id") if nbgrader.get("solution") is True else None
-    if isinstance(name, str) and name in EXERCISES:
+    if isinstance(name, str) and name in gradable():
         return Cell(number, source, name, defines, is_released=True)
     return Cell(number, source, defines[0] if defines else None, defines)
 
 
 def _stamp(data: dict[str, Any]) -> dict[str, str]:
     stamp = _metadata(data, "attention_course")
-    known = {key: stamp.get(key) for key in ("release", "version")}
+    known = {key: stamp.get(key) for key in ("release", "version", "sheet")}
     return {key: escape_hidden(value) for key, value in known.items() if isinstance(value, str)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from course_lib.exercises import EXERCISES
+from course_lib.exercises.individual import gradable
 from course_lib.wording import listed
 
 from .notebook import Notebook
@@ -34,13 +34,13 @@ class SubmittedNotebook:
     def answers(self, exercise: str) -> bool:
         """Return whether it is meant to hold the answer to an exercise, and not only a helper of the same name."""
         released_exercises = self.notebook.released_exercises if self.notebook else ()
-        return exercise in released_exercises or self.is_of(EXERCISES[exercise].lesson)
+        return exercise in released_exercises or self.is_of(gradable()[exercise].lesson)
 
     def is_of(self, lesson: str) -> bool:
         """Return whether it is the notebook of a lesson: by its cells' metadata, without any by the file's name."""
         released_exercises = self.notebook.released_exercises if self.notebook else ()
         if released_exercises:
-            return any(EXERCISES[name].lesson == lesson for name in released_exercises)
+            return any(gradable()[name].lesson == lesson for name in released_exercises)
         return original_and_copy(self.name)[0].startswith(f"{lesson}_")
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from contextlib import suppress
 
-from course_lib.exercises import EXERCISES
+from course_lib.exercises.individual import gradable
 
 from .plain_python import definitions, parse, plain_python
 
@@ -16,7 +16,7 @@ _UNWRITTEN = {"raise NotImplementedError", "raise NotImplementedError()", "super
 def is_stub(name: str, statement: ast.stmt) -> bool:
     """Return whether a definition of an exercise's answer is as it was handed out, but for comments."""
     with suppress(RecursionError):
-        stub = parse(EXERCISES[name].stub)
+        stub = parse(gradable()[name].stub)
         if stub and ast.unparse(stub) == ast.unparse(statement):
             return True
         return isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and _is_unwritten(statement)
@@ -38,13 +38,13 @@ def without_stubs_below(sources: Iterable[str]) -> list[str]:
     kept = []
     for source in sources:
         lines = source.split("\n")
-        for name, statement in definitions(plain_python(source)[0]) if any(map(source.count, EXERCISES)) else ():
+        for name, statement in definitions(plain_python(source)[0]) if any(map(source.count, gradable())) else ():
             if name in written and is_stub(name, statement):
                 decorators = getattr(statement, "decorator_list", [])
                 first = min(node.lineno for node in (statement, *decorators)) - 1
                 last = statement.end_lineno or statement.lineno
                 lines[first:last] = [""] * (last - first)
-            elif name in EXERCISES and not is_stub(name, statement):
+            elif name in gradable() and not is_stub(name, statement):
                 written.add(name)
         kept.append("\n".join(lines))
     return kept

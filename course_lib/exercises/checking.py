@@ -24,7 +24,7 @@ from .verdict import NEEDS_REVIEW, NOT_WRITTEN, PASSED, SIGNS, Verdict
 SEED = 0  # of the inputs; the grader draws others
 
 
-def check(name: str, answer: Any) -> Verdict:
+def check(name: str, answer: Any, *, sheet: int | None = None) -> Verdict:
     """Judge an answer, and count it as an attempt if it is new.
 
     If the same mistake comes back, the verdict says more each time. Progress is kept in the learner's workspace.
@@ -32,6 +32,7 @@ def check(name: str, answer: Any) -> Verdict:
     Args:
         name: name of the exercise, such as "split_heads".
         answer: the function or class that the learner wrote.
+        sheet: the number of a sheet that one student has alone, as its cells give it.
 
     Returns:
         Verdict, which a notebook shows as text: passed, or what is wrong and how to see it. It is true if the answer
@@ -44,7 +45,7 @@ def check(name: str, answer: Any) -> Verdict:
         >>> check("split_heads", lambda x, num_heads: x.unflatten(2, (num_heads, -1)).permute(1, 2, 0, 3)).passed
         True
     """
-    exercise = exercise_named(name)
+    exercise = exercise_named(name) if sheet is None else own_exercise(name, sheet)
     verdict = _for_learner(exercise.judge(LocalAnswer(answer), InputGenerator(SEED)))
     if name in BLANKS and verdict.lesson == exercise.lesson:
         verdict = replace(verdict, lesson=None)  # a blank stands in the lesson to which the verdict would lead
@@ -111,6 +112,18 @@ def exercise_named(name: str) -> Exercise:
         rest = f"did you mean {', '.join(near)}?" if near else f"the exercises are {', '.join(EXERCISES)}."
         raise ValueError(f"there is no exercise {name!r}; {rest}")
     return ALL[name]
+
+
+def own_exercise(name: str, sheet: int) -> Exercise:
+    """The exercise of that name as it stands on one student's sheet; a ValueError says what can't be."""
+    from .individual import exercise_of_sheet  # here, because few sheets are one student's own
+
+    if isinstance(sheet, bool) or not isinstance(sheet, int) or sheet < 0:
+        raise ValueError(f"sheet is {sheet!r}: give the number in the sheet's cells, an integer from 0.")
+    try:
+        return exercise_of_sheet(name, sheet)
+    except KeyError:
+        return exercise_named(name)  # says which names there are
 
 
 def _for_learner(verdict: Verdict) -> Verdict:

@@ -87,6 +87,7 @@ class {name}(nn.Module):
         {c} = {merge}
         return {out}
 """
+HEADER = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
 SIZES = (7, 24, 6, 2)  # d_in, d_out, num_heads, num_kv_heads
 
 
@@ -109,8 +110,7 @@ class FaultyModule:
     def build(self) -> nn.Module:
         """Construct the module with the sizes (d_in, d_out, num_heads, num_kv_heads) = (7, 24, 6, 2)."""
         file = f"<mistake {self.number}>"
-        header = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
-        text = header + self.source
+        text = HEADER + self.source
         return run_source(text, file, {"__name__": "mistake"})[self.name](*SIZES)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from course_lib.mutations import built, edited
 
 from .answer import Answer
 from .input_generator import InputGenerator
@@ -60,6 +63,8 @@ class Exercise(ABC):
         hints: Each says more than the one before; the last nearly gives the answer.
         given: Code that stands in a cell above the stub, or "".
         stub: What the learner's cell holds instead of the solution's first line and `raise NotImplementedError`.
+        variants: What other sheets of the same exercise have, each as attributes in place of these; `solution` is an
+            edit of the solution's source there, "old => new".
     """
 
     solution: Callable[..., Any] = field(kw_only=False)
@@ -70,6 +75,7 @@ class Exercise(ABC):
     hints: tuple[str, ...]
     given: str = ""
     stub: str = ""
+    variants: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
@@ -92,6 +98,20 @@ class Exercise(ABC):
         if answer.is_empty:
             return not_written(self.stub).of(self.name, self.lesson)
         return self._judge(answer, rng).of(self.name, self.lesson)
+
+    @property
+    def varies(self) -> bool:
+        """Whether `varied` may ask for other answers."""
+        return bool(self.variants)
+
+    def varied(self, rng: InputGenerator) -> Exercise:
+        """Return the exercise as one student's own sheet has it: as it is, or one of its variants."""
+        chosen = rng.choice(({}, *self.variants))
+        return self._edited(**chosen) if chosen else self
+
+    def _edited(self, solution: str, **attributes: Any) -> Exercise:
+        source = edited(inspect.getsource(self.solution), solution)
+        return replace(self, solution=built(source, self.solution), variants=(), **attributes)
 
     def picture(self, answer: Answer, rng: InputGenerator) -> Picture | None:
         """Draw what an answer does on inputs that are drawn now, for a learner's notebook; None for most exercises."""

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from course_lib.pictures import Picture
 
 
+def listing(lines: Mapping[str, str]) -> str:
+    """Return the lines below their letters, as a prompt shows them."""
+    return "\n".join(f"# {letter}\n{line}" for letter, line in lines.items())
+
+
 @dataclass(frozen=True, kw_only=True)
 class OrderExercise(Exercise):
     """An exercise whose answer is a string of letters, one for each line, in the order in which the lines run.
@@ -34,6 +39,20 @@ class OrderExercise(Exercise):
     lines: Mapping[str, str]
     draw: Callable[[InputGenerator], dict[str, Any]]
     result: str
+
+    @property
+    def varies(self) -> bool:
+        """Whether `varied` may ask for other answers: it always does."""
+        return True
+
+    def varied(self, rng: InputGenerator) -> Exercise:
+        """Return the exercise with the lines in another order, so that other letters are the answer."""
+        former = rng.shuffled(list(self.lines))  # the letters that the lines had, from the first line to the last
+        lines = {new: self.lines[old] for new, old in zip(self.lines, former, strict=True)}
+        right = self.solution()
+        own = right.translate(str.maketrans("".join(former), "".join(lines)))
+        prompt = self.prompt.replace(listing(self.lines), listing(lines))
+        return self._edited(f"{right} => {own}", lines=lines, prompt=prompt)
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
         try:

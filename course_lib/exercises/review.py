@@ -79,12 +79,17 @@ def review(lesson: str, answers: Sequence[Any] | None = None, *, seed: int = 0) 
 
 
 def _drawn(lesson: str, seed: int) -> list[Question]:
-    known: list[tuple[str, Callable[[InputGenerator], tuple[str, Any, str]]]] = [
-        (number, question) for number, questions in QUESTIONS.items() if number < lesson for question in questions
-    ]
-    if len(known) < COUNT:
+    questions = draw_questions(InputGenerator(1000 * seed + int(lesson)), lambda number: number < lesson)
+    if not questions:
         raise ValueError(f"lesson is {lesson!r}, before which there are no questions: the first is '02'.")
-    rng = InputGenerator(1000 * seed + int(lesson))
+    return questions
+
+
+def draw_questions(rng: InputGenerator, asks: Callable[[str], bool]) -> list[Question]:
+    """Draw three questions with their numbers from the lessons whose numbers are asked for; fewer if there are none."""
+    known: list[tuple[str, Callable[[InputGenerator], tuple[str, Any, str]]]] = [
+        (number, question) for number, questions in QUESTIONS.items() if asks(number) for question in questions
+    ]
     return [Question(*question(rng), number) for number, question in rng.shuffled(known)[:COUNT]]
 
 

@@ -242,10 +242,10 @@ def test_the_command_says_what_failed(repository, capsys):
 
 
 def test_a_notebook_without_exercises_is_refused(repository, capsys):
-    stray = Path("notebooks", EXERCISES_FOLDER, "15_exercises.ipynb")
+    stray = Path("notebooks", EXERCISES_FOLDER, "99_exercises.ipynb")
     stray.write_text("{}", encoding="utf-8")
     assert main(["run", "--kernel", "python3"]) == 1
-    said = "exercises/15_exercises: course_lib/exercises has no exercises to make it from; remove the notebook."
+    said = "exercises/99_exercises: course_lib/exercises has no exercises to make it from; remove the notebook."
     assert capsys.readouterr().err == f"FAILED  {said}\n"
 
 

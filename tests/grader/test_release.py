@@ -90,7 +90,7 @@ def test_a_release_is_never_overwritten(week):
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError("the disk is full")
 
     monkeypatch.setattr(releasing, "released_exercises", fail)

@@ -51,7 +51,8 @@ def say(cases: Path, outputs: Path) -> None:
         folders = [f"tests/{folder}" for folder in ASKING]
         options = ["-q", "-n", "2", "-p", "tools.golden.answer_log", "-p", "no:cacheprovider", "--rootdir", "."]
         run = [sys.executable, "-m", "pytest", *options, *folders]
-        environment = os.environ | {FOLDER: heard, "PYTHONPATH": f"{cases}{os.pathsep}{ROOT}"}
+        # one thread: with more, sums of floats depend on how many there are
+        environment = os.environ | {"OMP_NUM_THREADS": "1", FOLDER: heard, "PYTHONPATH": f"{cases}{os.pathsep}{ROOT}"}
         subprocess.run(run, cwd=cases, env=environment, check=False)
         by_file: dict[str, dict[str, list[object]]] = defaultdict(dict)
         for part in sorted(Path(heard).glob("*.json")):

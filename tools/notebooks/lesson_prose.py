@@ -30,7 +30,8 @@ _CODE = re.compile(r"`([^`\n]+)`")
 _LINK = re.compile(r"\[(?:\d\d )?([^\]]*)\]\([^)]*\)")
 _FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.DOTALL)
 _NOT_MEASURED = re.compile(  # names, years and durations, which are no results
-    r"\b[Ll]essons?\s+\d\d(?:,?\s+(?:(?:to|and)\s+)?\d\d)*|\b(?:19|20)\d\d\b|\b\d+(?: to \d+)? (?:minutes|seconds|hours)\b"
+    r"\b[Ll]essons?\s+\d\d(?:,?\s+(?:(?:to|and)\s+)?\d\d)*|\b(?:19|20)\d\d\b"
+    r"|\b\d+(?: to \d+)? (?:minutes|seconds|hours)\b"
     r"|\b[A-Z][\w.-]*\d[\w.-]*|\b(?:Llama|GPT|Gemma|Qwen|Mistral|DeepSeek|Python|PyTorch|[Ss]teps?)[- ]\d[\w.]*"
 )
 _NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(\s?%| percent)?(?![\w])")

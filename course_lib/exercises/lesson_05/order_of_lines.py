@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.input_generator import InputGenerator
-from course_lib.exercises.order_exercise import OrderExercise
+from course_lib.exercises.order_exercise import OrderExercise, listing
 
 LINES = {
     "A": "weights = scores.softmax(dim=-1)",
@@ -52,7 +52,7 @@ EXERCISE = OrderExercise(
         "These are the lines of causal multi-head attention with split weights, shuffled. `x`, the four matrices, the "
         "mask `hidden`, the sizes and `per_head = (batch, num_tokens, num_heads, head_dim)` exist before the first of "
         "them. In which order do they run?\n\n"
-        "```python\n" + "\n".join(f"# {letter}\n{line}" for letter, line in LINES.items()) + "\n```\n\n"
+        "```python\n" + listing(LINES) + "\n```\n\n"
         "The check runs them in your order and draws what each line made. Any order passes in which each line finds "
         "what it reads and the output is right."
     ),

@@ -1,0 +1,42 @@
+"""Make one student's own notebook of a lesson: variants of its exercises, and questions that no other sheet has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from course_lib.exercises.individual import exercise_of_sheet, individual_exercises
+
+from .exercise_cells import exercise_cells, markdown_cell
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+HEADING = "## Yours alone"
+ABOUT = "This is sheet {}. Each has other questions with other numbers: compare ways with your friends, not answers."
+LAST = 2  # cells at the end that say where the student stands
+
+
+def individual_notebook(solution: Any, lesson: str, sheet: int) -> NotebookNode:
+    """Return the teacher's notebook of a lesson with what one sheet has for itself; the given one stays as it is."""
+    from nbformat import from_dict
+
+    cells = list(solution.cells)
+    for at, cell in enumerate(solution.cells):
+        name = _answered(cell)
+        if name and exercise_of_sheet(name, None).varies:
+            first = at - 1  # its text; no exercise that varies has code that is given
+            heading = cells[first].source.splitlines()[0].removeprefix("## ")
+            own = exercise_cells(heading, exercise_of_sheet(name, sheet), sheet)
+            cells[first : first + len(own)] = own  # as many cells: text, answer, check, hints
+    own = [markdown_cell([HEADING, ABOUT.format(sheet)])]
+    for exercise in individual_exercises(lesson, sheet):
+        own += exercise_cells(exercise.title, exercise, sheet)
+    notebook: Any = from_dict(solution.copy())
+    notebook.cells = [*cells[:-LAST], *own, *cells[-LAST:]]
+    return notebook
+
+
+def _answered(cell: Any) -> str:
+    """Return the exercise that a cell answers; "" for any other cell."""
+    marked = cell.metadata.get("nbgrader", {})
+    return str(marked["grade_id"]) if marked.get("solution") else ""

@@ -1,0 +1,104 @@
+"""What every student's sheet has for itself: questions with numbers of their own, a module with a mistake, variants.
+
+All of it is drawn from the number of a sheet, so the same sheet asks the same today and when it is graded. That keeps
+students from handing in each other's answers; it keeps nobody from asking a language model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from course_lib.mutations import run_source
+
+from .catalogue import EXERCISES, SETS
+from .drawn_mistakes import HEADER, draw_faulty_module
+from .exercise import Exercise
+from .input_generator import InputGenerator
+from .name_exercise import NameExercise
+from .question_exercise import QuestionExercise
+from .review import draw_questions
+
+LETTERS = "abc"  # of the three questions
+FIRST_WITH_MODULE = "06"  # the lesson after which each of its lines has been explained
+READ_IT = "Read its code line by line, beside a right one of yours: the catalogue of mistakes says what to look for."
+
+
+def individual_exercises(lesson: str, sheet: int) -> tuple[Exercise, ...]:
+    """Return what stands on one student's sheet of a lesson and on no other's: questions, and later a faulty module.
+
+    Args:
+        lesson: The number of the lesson, such as "03".
+        sheet: The number of the sheet, an integer from 0.
+    """
+    rng = InputGenerator(1_000_003 * sheet + int(lesson))
+    asked = draw_questions(rng, lambda number: number <= lesson)
+    questions = [
+        QuestionExercise(
+            _returning(f"question_{lesson}_{letter}", lesson, question.answer),
+            title=f"A question of your own ({letter})",
+            difficulty=1,
+            minutes=2,
+            prompt=f"{question.asked}\n\nLet the function give the answer back.",
+            hints=(),
+            why=question.why,
+            about=question.lesson,
+        )
+        for letter, question in zip(LETTERS, asked, strict=True)
+    ]
+    return (
+        (*questions, _faulty_module(lesson, rng.integer(1_000_000))) if lesson >= FIRST_WITH_MODULE else (*questions,)
+    )
+
+
+def _faulty_module(lesson: str, number: int) -> NameExercise:
+    module, shown = draw_faulty_module(number), f"Patient{lesson}"  # no class of the student's has this name
+    return NameExercise(
+        _returning(f"mistake_{lesson}", lesson, module.mistake),
+        title="A mistake of your own",
+        difficulty=2,
+        minutes=5,
+        prompt=(
+            "This module has one mistake, and no other sheet has the same module. What is it called in the "
+            "catalogue (`list(CATALOGUE)` of `course_lib.mistakes`)? Let the function give its name back, such as "
+            "'no-softmax'. It takes (d_in, d_out, number of heads, number of kv heads)."
+        ),
+        hints=(READ_IT,),
+        given=f"{HEADER}\n\n{module.source.replace(module.name, shown, 1)}",
+        seen="You read it in the code.",
+    )
+
+
+def exercise_of_sheet(name: str, sheet: int | None) -> Exercise:
+    """Return an exercise as it stands on one student's sheet; None is the sheet that all have.
+
+    Raises:
+        KeyError: There is no exercise of that name.
+    """
+    if name in EXERCISES:
+        # a stream of its own for each exercise of the sheet
+        rng = InputGenerator(f"{sheet} {name}".encode())
+        return EXERCISES[name] if sheet is None else EXERCISES[name].varied(rng)
+    lesson = re.search(r"_(\d\d)", name)
+    drawn = individual_exercises(lesson[1], sheet or 0) if lesson and lesson[1] in SETS else ()
+    return {exercise.name: exercise for exercise in drawn}[name]
+
+
+def is_individual(name: str) -> bool:
+    """Return whether an exercise may ask different students for different answers."""
+    return name not in EXERCISES or EXERCISES[name].varies
+
+
+@cache
+def gradable() -> dict[str, Exercise]:
+    """Return all exercises that a sheet may have: those that all have, and of each student's own one for each name."""
+    own = [exercise for lesson in SETS for exercise in individual_exercises(lesson, 0)]
+    return EXERCISES | {exercise.name: exercise for exercise in own}
+
+
+def _returning(name: str, lesson: str, answer: Any) -> Callable[[], Any]:
+    """Make a function without arguments that gives the answer back, with source code like a solution's."""
+    source = f"def {name}():\n    return {answer!r}\n"
+    return run_source(source, f"<{name} {answer!r}>", {"__name__": f"{__name__}.lesson_{lesson}"})[name]

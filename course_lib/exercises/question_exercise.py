@@ -1,0 +1,37 @@
+"""The exercises whose answer is a number, a shape or a word that the solution gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .answer import Answer
+from .exercise import Exercise
+from .input_generator import InputGenerator
+from .learner_error import LearnerError
+from .review_answers import is_right, is_too_rough
+from .verdict import Verdict, not_passed, passed, stopped
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionExercise(Exercise):
+    """A question with drawn numbers; its answer counts however it is written, as in `review`.
+
+    Attributes:
+        why: One sentence that says why the answer is right.
+        about: The number of the lesson that it is from.
+    """
+
+    why: str
+    about: str
+
+    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
+        try:
+            given = answer.call((), seed=0).result
+        except LearnerError as error:
+            return stopped(error, (self.name, answer.name), {})
+        right = self.solution()
+        if is_right(right, given):
+            return passed(self.why)
+        if is_too_rough(right, given):
+            return not_passed(f"{given!r} is near, but has too few right digits.")
+        return not_passed(f"{given!r} is not it.", hint=f"What does lesson {self.about} say of it?")
