@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, Verdict, not_passed
-from course_lib.exercises.individual import gradable, is_individual
+from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, Verdict, gradable, is_individual, not_passed
 
 from .identical_submissions import equals_solutions
 from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops, with_solutions

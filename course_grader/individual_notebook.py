@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from course_lib.exercises.individual import exercise_of_sheet, individual_exercises
+from course_lib.exercises import exercise_of_sheet, individual_exercises
 
 from .exercise_cells import exercise_cells, markdown_cell
 

@@ -87,8 +87,7 @@ def released_exercises(lessons: Iterable[str], *, individual: bool = False) -> t
 
     Individual ones are those that each student's own sheet has beside them.
     """
-    from course_lib.exercises import EXERCISES
-    from course_lib.exercises.individual import gradable
+    from course_lib.exercises import EXERCISES, gradable
 
     chosen, offered = set(lessons), gradable() if individual else EXERCISES
     exercises = [exercise for exercise in offered.values() if exercise.lesson in chosen]
@@ -137,7 +136,7 @@ def read_manifest(path: Path) -> Release:
 
 
 def _problem(exercise: ReleasedExercise, count: int, release_version: str) -> str | None:
-    from course_lib.exercises.individual import gradable
+    from course_lib.exercises import gradable
 
     points = exercise.points
     if count > 1:

@@ -11,8 +11,15 @@ from torch import Tensor
 
 from course_grader.sandbox import NoSandbox, Sandbox
 from course_grader.submissions import Notebook, escape_hidden, explain_missing
-from course_lib.exercises import NEEDS_REVIEW, NOT_WRITTEN, InputGenerator, LearnerError, Verdict, not_passed
-from course_lib.exercises.individual import exercise_of_sheet
+from course_lib.exercises import (
+    NEEDS_REVIEW,
+    NOT_WRITTEN,
+    InputGenerator,
+    LearnerError,
+    Verdict,
+    exercise_of_sheet,
+    not_passed,
+)
 
 from .remote_answers import RemoteAnswer
 from .remote_notebook import RemoteNotebook, safe_text

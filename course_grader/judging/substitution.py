@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Collection
 
 from course_grader.submissions import Cell, Notebook, parse
-from course_lib.exercises.individual import exercise_of_sheet
+from course_lib.exercises import exercise_of_sheet
 
 FIRST_NUMBER = 1_000_000  # of the cells that are added: above all of a student's
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from course_lib.exercises.individual import gradable
+from course_lib.exercises import gradable
 
 from .notebook import Cell, Notebook
 from .plain_python import defined_names, syntax_problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from course_lib.exercises.individual import gradable
+from course_lib.exercises import gradable
 
 from .files_and_zips import Unreadable
 from .plain_python import defined_names, plain_python

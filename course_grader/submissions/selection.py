@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
-from course_lib.exercises.individual import gradable
+from course_lib.exercises import gradable
 from course_lib.wording import listed
 
 from .notebook import Notebook

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from contextlib import suppress
 
-from course_lib.exercises.individual import gradable
+from course_lib.exercises import gradable
 
 from .plain_python import definitions, parse, plain_python
 

@@ -13,6 +13,7 @@ from .exercise import Exercise
 from .exercise_set import ExerciseSet
 from .function_exercise import FunctionExercise
 from .hints import hint
+from .individual import exercise_of_sheet, gradable, individual_exercises, is_individual
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .lesson_progress import progress
@@ -68,9 +69,13 @@ __all__ = [
     "Ran",
     "Verdict",
     "check",
+    "exercise_of_sheet",
     "filled",
     "from_earlier",
+    "gradable",
     "hint",
+    "individual_exercises",
+    "is_individual",
     "mistake_of_the_day",
     "not_passed",
     "not_written",

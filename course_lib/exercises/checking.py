@@ -13,6 +13,7 @@ from .catalogue import ALL, BLANKS, EXERCISES
 from .exercise import Exercise
 from .follow_up import follow_up
 from .illustrated_verdict import illustrated
+from .individual import exercise_of_sheet
 from .input_generator import InputGenerator
 from .local_answer import LocalAnswer
 from .module_exercise import ModuleExercise
@@ -116,8 +117,6 @@ def exercise_named(name: str) -> Exercise:
 
 def own_exercise(name: str, sheet: int) -> Exercise:
     """The exercise of that name as it stands on one student's sheet; a ValueError says what can't be."""
-    from .individual import exercise_of_sheet  # here, because few sheets are one student's own
-
     if isinstance(sheet, bool) or not isinstance(sheet, int) or sheet < 0:
         raise ValueError(f"sheet is {sheet!r}: give the number in the sheet's cells, an integer from 0.")
     try:

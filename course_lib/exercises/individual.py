@@ -21,7 +21,7 @@ from .name_exercise import NameExercise
 from .question_exercise import QuestionExercise
 from .review import draw_questions
 
-LETTERS = "abc"  # of the three questions
+NAMED = "abc"  # of the three questions
 FIRST_WITH_MODULE = "06"  # the lesson after which each of its lines has been explained
 READ_IT = "Read its code line by line, beside a right one of yours: the catalogue of mistakes says what to look for."
 
@@ -46,7 +46,7 @@ def individual_exercises(lesson: str, sheet: int) -> tuple[Exercise, ...]:
             why=question.why,
             about=question.lesson,
         )
-        for letter, question in zip(LETTERS, asked, strict=True)
+        for letter, question in zip(NAMED, asked, strict=True)
     ]
     return (
         (*questions, _faulty_module(lesson, rng.integer(1_000_000))) if lesson >= FIRST_WITH_MODULE else (*questions,)

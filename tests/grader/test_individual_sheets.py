@@ -18,9 +18,15 @@ from course_grader.reports import read_roster, sheet_for, sheets_of
 from course_grader.sandbox import ResourceLimits
 from course_lib.about import version
 from course_lib.command import main
-from course_lib.exercises import EXERCISES, InputGenerator, check
+from course_lib.exercises import (
+    EXERCISES,
+    InputGenerator,
+    check,
+    exercise_of_sheet,
+    individual_exercises,
+    is_individual,
+)
 from course_lib.exercises.catalogue import SETS
-from course_lib.exercises.individual import exercise_of_sheet, individual_exercises, is_individual
 from course_lib.exercises.local_answer import LocalAnswer
 from course_lib.exercises.wrong_answers import WithWrongAnswers
 
