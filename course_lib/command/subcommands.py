@@ -18,6 +18,7 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
     "teach": ("course_grader.commands", {
         "release": "make a week's exercises for a class (--lessons 01,02 --to DIR)",
         "grade": "grade what a class handed in (FOLDER --week week1 --out DIR)",
+        "oral": "three questions for each student about their own code, with answers (FOLDER --week week1 --out FILE)",
         "hub": "show the page on running the course on a JupyterHub; --check checks what is missing here",
     }),
     "maintain the course (in a clone)": ("tools.commands", {
@@ -40,6 +41,7 @@ NEEDS = {  # name -> the extra of pyproject.toml that installs what it needs, an
     "kernels": ("lessons", "ipykernel"),
     "release": ("teach", "nbgrader"),
     "grade": ("teach", GRADING),
+    "oral": ("teach", GRADING),
     "test": ("dev", "pytest xdist nbval nbclient jupytext"),
     "test-versions": ("dev", "nox uv nbval"),
     "run": ("dev", "nbclient jupytext ipykernel nbgrader"),

@@ -17,7 +17,6 @@ from .individual import exercise_of_sheet
 from .input_generator import InputGenerator
 from .local_answer import LocalAnswer
 from .module_exercise import ModuleExercise
-from .modules import construction_sizes
 from .own_code import keep
 from .progress_store import count_attempt, save
 from .verdict import NEEDS_REVIEW, NOT_WRITTEN, PASSED, SIGNS, Verdict
@@ -93,9 +92,7 @@ def _other_state(exercise: Exercise, answer: Any) -> str:
     """Why a lesson can't load weights into a class that is right otherwise; "" if it can."""
     if not isinstance(exercise, ModuleExercise) or exercise.any_layout:
         return ""
-    drawn_from = exercise.takes, exercise.kv_heads, InputGenerator(SEED), exercise.rotary
-    sizes = next(iter(construction_sizes(*drawn_from)))
-    arguments = [getattr(sizes, name) for name in exercise.takes]
+    *arguments, _ = exercise.example(InputGenerator(SEED))
     with torch.random.fork_rng(devices=[]):  # a lesson's random numbers are the same whoever wrote the class
         own, wanted = (
             {name: tuple(tensor.shape) for name, tensor in module(*arguments).state_dict().items()}

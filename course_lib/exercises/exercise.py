@@ -113,6 +113,10 @@ class Exercise(ABC):
         source = edited(inspect.getsource(self.solution), solution)
         return replace(self, solution=built(source, self.solution), variants=(), **attributes)
 
+    def example(self, rng: InputGenerator) -> list[Any] | None:
+        """Draw one call: a function's arguments, or a constructor's and then the input x; None if there is no call."""
+        return None
+
     def picture(self, answer: Answer, rng: InputGenerator) -> Picture | None:
         """Draw what an answer does on inputs that are drawn now, for a learner's notebook; None for most exercises."""
         return None

@@ -90,6 +90,10 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
     trained: bool = False
     extract: Callable[..., Any] | None = None
 
+    def example(self, rng: InputGenerator) -> list[Any]:
+        """See `Exercise`."""
+        return [*self.cases(rng)[0].arguments]
+
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
         if answer.kind not in ("function", "class", "instance"):
             hint = "Which name do you give to `check`, and are there parentheses behind it?"

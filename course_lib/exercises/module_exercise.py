@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 from .answer import Answer
 from .input_generator import InputGenerator
-from .modules import ModuleJudge, Sizes
+from .modules import ModuleJudge, Sizes, construction_sizes
 from .verdict import Verdict, not_passed
 from .wrong_answers import WithWrongAnswers
 
@@ -52,6 +53,11 @@ class ModuleExercise(WithWrongAnswers):
         """
         arguments = inspect.signature(self.solution).parameters.items()
         return tuple(name for name, one in arguments if one.default is one.empty or name in Sizes._fields)
+
+    def example(self, rng: InputGenerator) -> list[Any]:
+        """See `Exercise`."""
+        sizes = construction_sizes(self.takes, self.kv_heads, rng, self.rotary)[0]
+        return [*(getattr(sizes, name) for name in self.takes), rng.normal(2, 5, sizes.d_in).float()]
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
         if answer.kind == "instance":

@@ -42,7 +42,7 @@ FLOORS = [  # from the lowest to the highest; imports run downwards or stay on a
     {"course_lib.tracing"},
     {"course_lib.recorder", "course_lib.mutations"},
     {"course_lib.pictures", "course_lib.timing", "course_lib.distributed"},
-    {"course_lib.diagnosis", "course_lib.testing", "course_lib.recording_page", "course_lib.stories"},
+    {"course_lib.diagnosis", "course_lib.oral", "course_lib.testing", "course_lib.recording_page", "course_lib.stories"},
     {"course_lib.exercises", "course_lib.scan"},
     {"course_lib.command"},
     {"course_grader"},

@@ -110,6 +110,14 @@ class RunningNotebook:
         report = diagnose(build_module(self.main.__dict__[name], sizes, 1).eval(), x, **options)
         return {"findings": [finding.as_dict() for finding in report.findings[:3]]}
 
+    def do_ask_about(self, name: str, arguments: list[Any], seed: int) -> dict[str, Any]:
+        """Find questions about an answer, only if the course is exposed; they are for the teacher and no mark."""
+        from course_lib.oral import oral_questions
+
+        built = [argument.build() if isinstance(argument, FromSource) else argument for argument in arguments]
+        asked = oral_questions(self.main.__dict__[name], built, seed=seed)
+        return {"asked": [list(question) for question in asked]}
+
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:
     """Stand in for `torch.compile`, which needs a compiler, files and minutes, and changes no result."""
