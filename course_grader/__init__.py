@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .grading import LatePolicy
+    from .grading import GradingPolicy
     from .manifest import Release, released_exercises
     from .marks import Mark, StudentResult
     from .pipeline import grade_release
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .worker_config import WorkerConfig
 
 __all__ = [
-    "FOLDED", "KERNELSPEC", "LatePolicy", "Mark", "Release", "StudentResult", "WorkerConfig", "grade_release",
+    "FOLDED", "KERNELSPEC", "GradingPolicy", "Mark", "Release", "StudentResult", "WorkerConfig", "grade_release",
     "kept_metadata", "released_exercises", "student_notebook",
 ]  # fmt: skip
 

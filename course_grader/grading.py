@@ -23,12 +23,14 @@ NOBODYS = "Whose sheet this is can't be told: nobody of that name was on the ros
 
 
 @dataclass(frozen=True)
-class LatePolicy:
-    """What a teacher decides about late submissions.
+class GradingPolicy:
+    """What a teacher decides about points, for late submissions and for wrong answers.
 
     Attributes:
         due: The time in seconds since 1970 after which a submission is late, or None.
         late_factor: What the points of late exercises are multiplied by, from 0 to 1.
+        parts: Whether what is right in a wrong answer earns the share that its exercise gives it.
+        helper_once: Whether an answer that passes with the course's helpers in place of wrong ones earns its points.
 
     Raises:
         ValueError: `late_factor` is not from 0 to 1.
@@ -36,6 +38,8 @@ class LatePolicy:
 
     due: float | None = None
     late_factor: float = 1.0
+    parts: bool = False
+    helper_once: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.late_factor <= 1:
@@ -60,7 +64,7 @@ class GradingTask:
     notebooks: tuple[SubmittedNotebook, ...]
     remarks: tuple[str, ...]
     release: Release
-    policy: LatePolicy = LatePolicy()
+    policy: GradingPolicy = GradingPolicy()
     secret: bytes = b""
     digest: str = ""
     unread: tuple[str, ...] = ()
@@ -118,7 +122,7 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         for exercise in task.release.exercises
     ]
     marks = [
-        replace(mark, caused_by=judged.causes(mark.verdict.name, selection.notebook_of, verdicts)) for mark in marks
+        _with_causes(mark, judged.causes(mark.verdict.name, selection.notebook_of, verdicts), task) for mark in marks
     ]
     passed = {name: notebook for name, notebook in selection.notebook_of.items() if verdicts[name].passed}
     flags = {
@@ -273,8 +277,18 @@ def _mark(
         elif any(file.notebook for file in task.notebooks):
             verdict = Verdict(UNREADABLE, "Its notebook can't be read.")
         verdict = verdict.of(exercise.name, exercise.lesson)
-    points = exercise.points * (task.policy.late_factor if late else 1.0) if verdict.passed else 0.0
-    return Mark(_shortened(verdict), exercise.title, points, exercise.points)
+    share = 1.0 if verdict.passed else verdict.share * task.policy.parts
+    return Mark(_shortened(verdict), exercise.title, share * _most(exercise.points, late, task), exercise.points, late)
+
+
+def _most(points: float, late: bool, task: GradingTask) -> float:
+    return points * (task.policy.late_factor if late else 1.0)
+
+
+def _with_causes(mark: Mark, causes: tuple[str, ...], task: GradingTask) -> Mark:
+    """Add the wrong helpers that a wrong answer calls; where they cost once, it keeps its points."""
+    once = bool(causes) and task.policy.helper_once
+    return replace(mark, caused_by=causes, points=_most(mark.possible, mark.late, task) if once else mark.points)
 
 
 def _shortened(verdict: Verdict) -> Verdict:

@@ -24,6 +24,7 @@ class Mark:
         title: The exercise's task in a few words.
         points: The points earned.
         possible: The points that the exercise gives.
+        late: Whether it came late.
         caused_by: The wrong answers that it calls, if it passes with the course's own in their place.
     """
 
@@ -31,6 +32,7 @@ class Mark:
     title: str
     points: float
     possible: float
+    late: bool = False
     caused_by: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from course_lib.exercises import Exercise, InputGenerator, LearnerError, exercise_of_sheet
 from course_lib.oral import OralQuestion
 
-from .grading import GradingTask, LatePolicy
+from .grading import GradingPolicy, GradingTask
 from .judging import RemoteNotebook
 from .manifest import Release
 from .pipeline import prepare_task
@@ -58,7 +58,7 @@ def oral_sheets(
     """
     sheets = []
     for submission in find_submissions(submissions):
-        sheets.append(_sheet(prepare_task(submission, release, LatePolicy(), config, b""), sandbox))
+        sheets.append(_sheet(prepare_task(submission, release, GradingPolicy(), config, b""), sandbox))
         advance()
     return sheets
 

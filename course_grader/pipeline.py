@@ -18,7 +18,7 @@ from course_lib.atomic_file import write_text
 from course_lib.wording import first_of
 
 from .decisions import decided, read_decisions, read_extensions, write_decisions
-from .grading import GradingTask, LatePolicy
+from .grading import GradingPolicy, GradingTask
 from .identical_submissions import Alike
 from .manifest import Release
 from .marks import StudentResult, file_stem
@@ -44,7 +44,7 @@ def grade_release(
     submissions: Path,
     release: Release,
     out: Path,
-    policy: LatePolicy,
+    policy: GradingPolicy,
     config: WorkerConfig,
     *,
     scheduler: str | None = None,
@@ -197,7 +197,7 @@ def _open_questions(results: list[StudentResult], replies: Mapping[str, str], ou
 def prepare_task(
     submission: Submission,
     release: Release,
-    policy: LatePolicy,
+    policy: GradingPolicy,
     config: WorkerConfig,
     secret: bytes,
     personal_due: float | None = None,
@@ -226,7 +226,7 @@ def prepare_task(
         )
     about = [(each.name, each.submitted_at, each.marked_late, each.reason) for each in notebooks]
     identity = [submission.student, submission.remarks, submission.unread, about, checksums, release.as_dict()]
-    identity += [number, policy.due, policy.late_factor, asdict(config.limits), config.image, config.unsafe]
+    identity += [number, asdict(policy), asdict(config.limits), config.image, config.unsafe]
     identity += [config.course, course_checksum()]
     return GradingTask(
         submission.student,

@@ -19,7 +19,7 @@ from course_lib.command import CourseError
 from course_lib.wording import counted
 
 if TYPE_CHECKING:
-    from course_grader.grading import LatePolicy
+    from course_grader.grading import GradingPolicy
     from course_grader.marks import StudentResult
     from course_grader.worker_config import WorkerConfig
 
@@ -33,6 +33,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--late-factor", type=float, default=1.0, metavar="F", help="multiplies late points (default: 1, a remark only)"
     )
+    add("--parts", action="store_true", help="what is right in a wrong answer earns a part of its points")
+    add("--helper-once", action="store_true", help="a wrong helper costs its own points, not those of what calls it")
     add("--extensions", type=Path, metavar="CSV", help="due times of single students: student,due (a time, or none)")
     add("--roster", type=Path, metavar="CSV", help="your gradebook's export: grades.csv gets its rows and columns")
     add("--again", nargs="*", metavar="STUDENT", help="grade these students again, or, without names, everybody")
@@ -76,12 +78,13 @@ def _grade(args: argparse.Namespace) -> list[StudentResult]:
     from tqdm import tqdm
 
     from course_grader.decisions import parse_due
-    from course_grader.grading import LatePolicy
+    from course_grader.grading import GradingPolicy
     from course_grader.manifest import find_manifest, read_manifest
     from course_grader.pipeline import grade_release
 
     gc.enable()
-    policy = LatePolicy(parse_due(args.due, "--due") if args.due else None, args.late_factor)
+    due = parse_due(args.due, "--due") if args.due else None
+    policy = GradingPolicy(due, args.late_factor, args.parts, args.helper_once)
     release = read_manifest(find_manifest(args.week, args.submissions))
     with contextlib.ExitStack() as stack:
 
@@ -111,7 +114,7 @@ def _grade(args: argparse.Namespace) -> list[StudentResult]:
         )
 
 
-def _print_remarks(policy: LatePolicy) -> None:
+def _print_remarks(policy: GradingPolicy) -> None:
     if policy.due is not None:
         print(f"Due: {datetime.fromtimestamp(policy.due).astimezone():%A, %Y-%m-%d %H:%M:%S %Z (UTC%z)}.")
     if hasattr(os, "geteuid") and os.geteuid() == 0:

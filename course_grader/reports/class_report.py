@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import mean, median
+from statistics import correlation, mean, median
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from course_grader.manifest import Release, ReleasedExercise
-from course_grader.marks import IN_PART, STATES, UNREADABLE, Mark, StudentResult
+from course_grader.marks import IN_PART, MISSING, STATES, UNREADABLE, Mark, StudentResult
 from course_lib.exercises import NOT_PASSED
 from course_lib.mistakes import CATALOGUE, Mistake
 from course_lib.pictures import count_chart
@@ -19,6 +19,8 @@ from course_lib.pictures import count_chart
 from .feedback import page_path
 from .rendering import render
 
+FEW = 30  # students, below whom a share and a correlation say little
+MAX_CONCERNS = 12
 MAX_BARS = 15  # mistakes in the picture; the table below it lists all of them
 MAX_MESSAGES, MAX_LINKS = 100, 10  # wrong answers without a name that are listed, and students beside each
 RARE = {IN_PART, UNREADABLE}  # states with a column only if there are any
@@ -42,12 +44,32 @@ class UnnamedMistake(NamedTuple):
 
 
 class ExerciseCount(NamedTuple):
-    """The number of students per state, of wrong answers without a name, and of those by the helper to blame."""
+    """How a class did in one exercise.
+
+    Attributes:
+        exercise: The exercise.
+        states: The number of students per state.
+        unnamed: That of wrong answers without a name.
+        caused_by: That of those by the helper to blame.
+        solved: The share of those who handed in that passed it; None in a class of fewer than `FEW`.
+        separates: The correlation of passing it with the points for the others, from -1 to 1; None also if all passed
+            or nobody did.
+    """
 
     exercise: ReleasedExercise
     states: Mapping[str, int]
     unnamed: int
     caused_by: Mapping[str, int]
+    solved: float | None
+    separates: float | None
+
+
+class Concern(NamedTuple):
+    """Something to explain, named or not: what it is, where the page says more of it, and whom it concerns."""
+
+    text: str
+    anchor: str
+    students: int
 
 
 def class_report(
@@ -82,6 +104,7 @@ def class_report(
         more_unnamed=len(unnamed[MAX_MESSAGES:]),
         max_links=MAX_LINKS,
         mistakes=mistakes,
+        concerns=concerns(mistakes, unnamed),
         picture=_picture(mistakes, len(points)),
         students=sorted(results, key=lambda result: names.get(result.student, result.student).casefold()),
         name_of=lambda student: names.get(student, student),
@@ -140,8 +163,32 @@ def _count_exercises(results: Sequence[StudentResult], release: Release) -> list
         marks = [mark for result in results for mark in result.marks if mark.verdict.name == exercise.name]
         states = Counter(mark.verdict.state for mark in marks)
         caused_by = Counter(cause for mark in marks for cause in mark.caused_by)
-        counts.append(ExerciseCount(exercise, states, sum(map(_is_unnamed, marks)), caused_by))
+        counts.append(
+            ExerciseCount(exercise, states, sum(map(_is_unnamed, marks)), caused_by, *_item(results, exercise))
+        )
     return counts
+
+
+def _item(results: Sequence[StudentResult], exercise: ReleasedExercise) -> tuple[float | None, float | None]:
+    """Return how many solved an exercise, and how well it separates who has many points elsewhere from who has few."""
+    pairs = [
+        (float(mark.verdict.passed), result.points - mark.points)
+        for result in results
+        for mark in result.marks
+        if mark.verdict.name == exercise.name and mark.verdict.state not in (MISSING, UNREADABLE)
+    ]
+    if len(pairs) < FEW:
+        return None, None
+    passed, others = zip(*pairs, strict=True)
+    varies = len(set(passed)) > 1 and len(set(others)) > 1
+    return mean(passed), correlation(passed, others) if varies else None
+
+
+def concerns(mistakes: Sequence[MistakeCount], unnamed: Sequence[UnnamedMistake]) -> list[Concern]:
+    """List what to explain, with a name or without, beginning with what concerns the most students."""
+    found = [Concern(seen.entry.title, seen.entry.id, seen.students) for seen in mistakes]
+    found += [Concern(f"`{one.exercise}`: {one.message}", "unnamed", len(one.students)) for one in unnamed]
+    return sorted(found, key=lambda concern: -concern.students)[:MAX_CONCERNS]
 
 
 def _picture(mistakes: Sequence[MistakeCount], submitted: int) -> Markup:

@@ -31,6 +31,7 @@ def feedback_page(result: StudentResult, release: Release, name: str = "") -> st
         sign_of=STATES,
         needs_review=NEEDS_REVIEW,
         passed=PASSED,
+        not_passed_yet=NOT_PASSED,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -79,6 +80,8 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
         trained: Whether gradients are what the exercise is about, as its text says: right numbers without them don't
             pass. Elsewhere they pass with a note.
         extract: (result, *arguments) -> the values to compare, if the result itself can't be compared.
+        usual: The share of the points that an answer earns which is right in all usual calls and wrong at the edges.
+        without_gradients: That of one which is right in all calls, and through which no gradient goes.
     """
 
     axes: str = ""
@@ -89,6 +92,8 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
     gradients: tuple[str, ...] = ()
     trained: bool = False
     extract: Callable[..., Any] | None = None
+    usual: float = 0.5
+    without_gradients: float = 0.75
 
     def example(self, rng: InputGenerator) -> list[Any]:
         """See `Exercise`."""
@@ -102,11 +107,19 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
         results: list[Any] = []
         expected: list[Expected] = []
         if (wrong := self._judge_calls(answer, cases, results, expected)) is not None:
-            return wrong
+            return replace(wrong, share=self.usual * self._is_usual_right(cases, results))
         edges = self.edges(cases, [right.value for right in expected], rng)
         if (wrong := self._judge_calls(answer, [*cases, *edges], [*results], [*expected])) is not None:
-            return wrong
-        return self._right(answer, cases, results, expected, rng)
+            return replace(wrong, share=self.usual)
+        verdict = self._right(answer, cases, results, expected, rng)
+        return verdict if verdict else replace(verdict, share=self.without_gradients)
+
+    def _is_usual_right(self, cases: Sequence[Case], results: Sequence[Any]) -> bool:
+        """Return whether the calls of which nothing is special came before the wrong one, and are right."""
+        usual = list(itertools.takewhile(lambda case: not case.about, cases))
+        if not 0 < len(usual) <= len(results):
+            return False
+        return all(difference(own, self._expected(case)) is None for case, own in zip(usual, results, strict=False))
 
     def edges(self, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> list[Case]:
         """Return calls at the edges of what may be asked, after the calls that were drawn and their right results."""

@@ -41,6 +41,7 @@ class Verdict:
         hint: a question that leads on, or None.
         lesson: number of the lesson that teaches it, or None.
         name: name of the exercise.
+        share: of an answer that is not passed, how much of the exercise is right all the same, from 0 to 1.
         own_hint: whether the hint is not the catalogue's, whose words don't fit the exercise.
     """
 
@@ -53,6 +54,7 @@ class Verdict:
     lesson: str | None = None
     name: str = ""
     own_hint: bool = False
+    share: float = 0.0
 
     @property
     def passed(self) -> bool:

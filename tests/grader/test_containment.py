@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from course_grader import LatePolicy, Release, WorkerConfig, local_workers, released_exercises, worker
+from course_grader import GradingPolicy, Release, WorkerConfig, local_workers, released_exercises, worker
 from course_grader.grading import GradingTask, grade_student, ungraded
 from course_grader.judging import Budget, RemoteNotebook, judge_notebook
 from course_grader.judging.remote_notebook import _stopped_by
@@ -204,7 +204,9 @@ def test_what_grading_failed_at_is_not_kept(tmp_path, monkeypatch):
 
     def run(again=None, config=CONFIG):
         graded.clear()
-        grade_release(tmp_path / "in", RELEASE, tmp_path / "out", LatePolicy(), config, again=again, say=lambda _: None)
+        grade_release(
+            tmp_path / "in", RELEASE, tmp_path / "out", GradingPolicy(), config, again=again, say=lambda _: None
+        )
         return graded
 
     assert run() == ["student0000", "student0001"]
@@ -248,7 +250,7 @@ def test_the_drawn_numbers_depend_on_the_file(tmp_path):
     for extra in ("", "\n# handed in again"):
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / "in" / "eve.ipynb").write_text(notebook(RIGHT["number_at"] + extra))
-        prepared = prepare_task(find_submissions(tmp_path / "in")[0], RELEASE, LatePolicy(), CONFIG, store.secret())
+        prepared = prepare_task(find_submissions(tmp_path / "in")[0], RELEASE, GradingPolicy(), CONFIG, store.secret())
         seeds.append(prepared.seed("number_at", prepared.notebooks[0].notebook))
     assert seeds[0] != seeds[1]
 

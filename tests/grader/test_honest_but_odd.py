@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from course_grader import (
-    LatePolicy,
+    GradingPolicy,
     Release,
     StudentResult,
     WorkerConfig,
@@ -174,7 +174,7 @@ def give(folder, name, *sources):
 
 def graded(folder, **options):
     return grade_release(
-        folder / "handed_in", RELEASE, folder / "out", LatePolicy(), CONFIG, **{"say": lambda _: None, **options}
+        folder / "handed_in", RELEASE, folder / "out", GradingPolicy(), CONFIG, **{"say": lambda _: None, **options}
     )
 
 
@@ -325,7 +325,7 @@ def test_one_time_zone_on_a_page(sandboxes, monkeypatch):
     try:
         at = datetime(2026, 11, 20, 18).timestamp()
         task = GradingTask(
-            "ada", (sheet("a.ipynb", RIGHT["merge_heads"], at=at),), (), RELEASE, LatePolicy(due=at - 60)
+            "ada", (sheet("a.ipynb", RIGHT["merge_heads"], at=at),), (), RELEASE, GradingPolicy(due=at - 60)
         )
         result = grade_student(task, *sandboxes)
     finally:
@@ -348,7 +348,7 @@ def test_a_day_means_its_end():
 def test_results_do_not_lie_among_the_submissions(class_, inside):
     give(class_, "ada", *RIGHT.values())
     with pytest.raises(ValueError, match="lies in the folder of submissions"):
-        grade_release(class_ / "handed_in", RELEASE, class_ / "handed_in" / inside, LatePolicy(), CONFIG)
+        grade_release(class_ / "handed_in", RELEASE, class_ / "handed_in" / inside, GradingPolicy(), CONFIG)
     assert os.listdir(class_ / "handed_in") == ["ada.ipynb"]
 
 
@@ -368,7 +368,7 @@ def test_reading_has_a_limit(tmp_path, monkeypatch):
         (tmp_path / "eve" / f"{number}.ipynb").write_text(notebook("x = 1"))
     now = iter(range(0, 1000, 6))
     monkeypatch.setattr(pipeline.time, "thread_time", lambda: next(now))
-    task = pipeline.prepare_task(find_submissions(tmp_path)[0], RELEASE, LatePolicy(), CONFIG, b"")
+    task = pipeline.prepare_task(find_submissions(tmp_path)[0], RELEASE, GradingPolicy(), CONFIG, b"")
     assert [bool(notebook.notebook) for notebook in task.notebooks] == [True, False, False, False]
     assert "took too long" in task.notebooks[1].reason
 

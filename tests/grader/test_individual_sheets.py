@@ -10,7 +10,7 @@ from statistics import median
 import nbformat
 import pytest
 
-from course_grader import LatePolicy, WorkerConfig, grade_release
+from course_grader import GradingPolicy, WorkerConfig, grade_release
 from course_grader.individual_notebook import individual_notebook
 from course_grader.manifest import read_manifest
 from course_grader.release import SECRET, make_release
@@ -141,7 +141,9 @@ def test_a_class_is_graded_by_its_own_sheets(tmp_path, isolation):
                 cell.source = right.source.replace("### BEGIN SOLUTION", "").replace("### END SOLUTION", "")
         nbformat.write(notebook, path)
     config = WorkerConfig(ResourceLimits(), course=version())
-    results = grade_release(handed_in, release, tmp_path / "out", LatePolicy(), config, workers=1, say=lambda _: None)
+    results = grade_release(
+        handed_in, release, tmp_path / "out", GradingPolicy(), config, workers=1, say=lambda _: None
+    )
     of = {result.student: result for result in results}
     total = sum(exercise.points for exercise in release.exercises)
     assert sum(mark.points for mark in of["doejane_101"].marks) == total

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from course_grader import LatePolicy, Release, WorkerConfig, released_exercises
+from course_grader import GradingPolicy, Release, WorkerConfig, released_exercises
 from course_grader.grading import grade_student
 from course_grader.pipeline import prepare_task
 from course_grader.sandbox import ResourceLimits, Sandbox
@@ -30,7 +30,7 @@ def sandboxes(isolation):
 
 def graded(folder, sandboxes):
     (submission,) = find_submissions(folder)
-    return grade_student(prepare_task(submission, RELEASE, LatePolicy(), CONFIG, b"0" * 32), *sandboxes)
+    return grade_student(prepare_task(submission, RELEASE, GradingPolicy(), CONFIG, b"0" * 32), *sandboxes)
 
 
 def sheet(*sources):
@@ -185,7 +185,7 @@ def test_a_zip_concerns_nobody_else(names, tmp_path, sandboxes):
     bob, eve = find_submissions(tmp_path)
     assert (bob.student, eve.student) == ("bob", "eve") and len(bob.files) == 1
     points = [
-        grade_student(prepare_task(collected, RELEASE, LatePolicy(), CONFIG, b"0" * 32), *sandboxes).points
+        grade_student(prepare_task(collected, RELEASE, GradingPolicy(), CONFIG, b"0" * 32), *sandboxes).points
         for collected in (bob, eve)
     ]
     assert points == [FULL, 0] and len(list(tmp_path.iterdir())) == 2
@@ -229,5 +229,5 @@ def test_a_module_that_deceives_gets_nothing(more, tmp_path, sandboxes):
     release = Release("week5", "1", "0", exercises)
     (tmp_path / "eve.ipynb").write_text(notebook(BASE + more))
     (submission,) = find_submissions(tmp_path)
-    result = grade_student(prepare_task(submission, release, LatePolicy(), CONFIG, b"0" * 32), *sandboxes)
+    result = grade_student(prepare_task(submission, release, GradingPolicy(), CONFIG, b"0" * 32), *sandboxes)
     assert result.points == 0 and "Grading itself failed" not in result.marks[0].verdict.message, result.marks

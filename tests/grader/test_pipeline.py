@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from course_grader import (
-    LatePolicy,
+    GradingPolicy,
     Mark,
     StudentResult,
     WorkerConfig,
@@ -73,7 +73,7 @@ def graded(folder, policy=None, **options):
         folder / "handed_in",
         RELEASE,
         folder / "out",
-        policy or LatePolicy(),
+        policy or GradingPolicy(),
         WorkerConfig(ResourceLimits()),
         say=lambda _: None,
         **options,
@@ -115,11 +115,11 @@ def test_nothing_is_graded_twice_but_what_changed(class_, graded_here):
     give(class_, "bob", WRONG)
     graded(class_)
     assert graded_here[3:] == ["bob"]
-    graded(class_, LatePolicy(due=1.0))  # other rules, other marks
+    graded(class_, GradingPolicy(due=1.0))  # other rules, other marks
     assert graded_here[4:] == ["ada", "bob", "cy"]
     damaged = next((class_ / "out" / "results").glob("cy-*.json"))
     damaged.write_text(damaged.read_text()[:100])
-    graded(class_, LatePolicy(due=1.0))
+    graded(class_, GradingPolicy(due=1.0))
     assert graded_here[7:] == ["cy"]
 
 
@@ -166,7 +166,7 @@ def test_late_points():
     with pytest.raises(
         ValueError, match=r"late_factor is 1\.5: take a number from 0 \(no points\) to 1 \(all of them\)\."
     ):
-        LatePolicy(late_factor=1.5)
+        GradingPolicy(late_factor=1.5)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from contextlib import ExitStack, nullcontext
 
 import pytest
 
-from course_grader import LatePolicy, Release, StudentResult, WorkerConfig
+from course_grader import GradingPolicy, Release, StudentResult, WorkerConfig
 from course_grader import scheduler as scheduler_module
 from course_grader.grading import grade_student
 from course_grader.manifest import read_manifest
@@ -176,7 +176,7 @@ def grade_alone(folder, count):
     isolation, limits = choose_isolation(), ResourceLimits()
     with Sandbox(isolation, limits) as sandbox, Sandbox(isolation, limits, expose_course=True) as exposed:
         tasks = [
-            prepare_task(submission, release, LatePolicy(), WorkerConfig(limits, course=version()), secret)
+            prepare_task(submission, release, GradingPolicy(), WorkerConfig(limits, course=version()), secret)
             for submission in submissions
         ]
         return [grade_student(task, sandbox, exposed) for task in tasks]

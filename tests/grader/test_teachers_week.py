@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from course_grader import (
-    LatePolicy,
+    GradingPolicy,
     Mark,
     Release,
     StudentResult,
@@ -34,7 +34,7 @@ from tests.grader.synthetic_class import POINTS, RELEASE, RELEASED, RIGHT, noteb
 pytestmark = pytest.mark.xdist_group("sandbox")
 STUBS = {name: f"{code.splitlines()[0]}\n    raise NotImplementedError" for name, code in RIGHT.items()}
 DUE = 1e9
-HALF, NO_LIMIT = LatePolicy(DUE, 0.5), LatePolicy()
+HALF, NO_LIMIT = GradingPolicy(DUE, 0.5), GradingPolicy()
 TOTAL = sum(POINTS.values())
 
 

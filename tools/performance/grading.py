@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from course_grader import LatePolicy, Release, WorkerConfig, grade_release, released_exercises
+from course_grader import GradingPolicy, Release, WorkerConfig, grade_release, released_exercises
 from course_grader.sandbox import ResourceLimits
 from course_lib.about import version
 
@@ -96,7 +96,7 @@ def _ours(folder: Path, notebook: str, students: int, workers: int) -> tuple[flo
     config = WorkerConfig(ResourceLimits(), course=version())
     options = {"workers": workers, "begin": lambda _: advance, "say": lambda _: None}
     began = time.perf_counter()
-    results = grade_release(source, release, folder / "out", LatePolicy(), config, **options)
+    results = grade_release(source, release, folder / "out", GradingPolicy(), config, **options)
     seconds = time.perf_counter() - began
     if any(result.points != result.possible for result in results) or len(results) != students:
         raise RuntimeError("a correct answer did not get full marks, so the measurement would be meaningless.")

@@ -78,7 +78,7 @@ def test_wrong_answers_without_a_name_are_listed_by_their_message():
     assert (second.message, second.students) == ("Other.", ("Zoë <b>",))
     assert next(count for count in count_mistakes(many, RELEASE) if count.entry.id == OFF).students == 3
     page = class_report(many, RELEASE, {"s00": "Adams, Ada"}, ["A <note>."])
-    part = page.split("<h2>Wrong answers without a name</h2>")[1].split("</table>")[0]
+    part = page.split('<h2 id="unnamed">Wrong answers without a name</h2>')[1].split("</table>")[0]
     assert "<em>it</em> should be <code>a * b * c</code>" in part and part.count("<tr>") == 3
     assert part.count('href="feedback/') == 10 + 1 and " and others" in part and "<bdi>Adams, Ada</bdi>" in part
     assert "<li>A &lt;note&gt;.</li>" in page
