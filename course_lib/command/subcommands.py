@@ -12,6 +12,7 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
     "check your code": ("course_lib.command", {
         "doctor": "find the mistakes in a file's attention code and name them",
         "scan": "run a model on all its paths (fused, cached, masked, padded ...) and compare them",
+        "mutate": "plant known mistakes into your own code, and say which of them your tests catch (--tests FILE)",
         "picture": "save a clickable recording of a file's code as one page (FILE.py:NAME --out FILE)",
         "mcp": "serve the doctor to an assistant that writes attention (Model Context Protocol)",
     }),
@@ -39,6 +40,7 @@ GRADING = "distributed jinja2 tqdm"
 NEEDS = {  # name -> the extra of pyproject.toml that installs what it needs, and the packages that must be importable
     "lab": ("lessons", "jupyterlab jupytext ipykernel"),
     "kernels": ("lessons", "ipykernel"),
+    "mutate": ("dev", "pytest"),
     "release": ("teach", "nbgrader"),
     "grade": ("teach", GRADING),
     "oral": ("teach", GRADING),

@@ -3,6 +3,7 @@
 from .edits import ARROW, edited
 from .inject import Injected, built, inject
 from .known import find_mistake, known_mistakes
+from .mutation_testing import Outcome, Planted, plantings, survival
 from .operators import MADE, Mutation, mutations
 from .slips import Slip, slips
 from .source import Edit, Source, run_source
@@ -34,6 +35,8 @@ __all__ = [
     "Edit",
     "Injected",
     "Mutation",
+    "Outcome",
+    "Planted",
     "Projections",
     "Slip",
     "Source",
@@ -45,6 +48,8 @@ __all__ = [
     "inject",
     "known_mistakes",
     "mutations",
+    "plantings",
     "run_source",
     "slips",
+    "survival",
 ]
