@@ -26,6 +26,8 @@ from .reports import (
     FEEDBACK_FOLDER,
     class_report,
     feedback_page,
+    look_through,
+    number,
     page_path,
     read_roster,
     sheet_for,
@@ -37,6 +39,7 @@ from .submissions import Submission, SubmittedNotebook, Unreadable, find_submiss
 from .worker_config import WorkerConfig
 
 DECISIONS, UPLOAD, MAX_NAMES = "decisions.csv", "feedback_upload.zip", 20  # names in one sentence
+LOOK_THROUGH, MOST_CODE = "look_through.html", 8000  # characters of one answer
 READING_SECONDS = 10.0  # of processor time for all files of one student
 
 
@@ -89,6 +92,7 @@ def grade_release(
     store = ResultStore(out)
     results: dict[str, StudentResult] = {}
     alike, names = Alike(), [exercise.name for exercise in release.exercises]
+    codes: dict[tuple[str, str], str] = {}  # (student, exercise) -> what was handed in last
 
     def keep(result: StudentResult) -> None:
         results[result.student] = result
@@ -97,6 +101,7 @@ def grade_release(
     def tasks() -> Iterator[GradingTask]:
         for submission in handed_in:
             task = prepare_task(submission, release, policy, config, store.secret(), due_of.get(submission.student))
+            codes.update(_codes(task, names))
             alike.add(task.student, [file.notebook for file in task.notebooks if file.notebook], names)
             repeat = again is not None and (not again or task.student in again)
             stored = None if repeat else store.read(task.student, task.digest)
@@ -113,7 +118,15 @@ def grade_release(
     for student in same:
         results[student] = replace(results[student], flags=(*results[student].flags, same[student]))
     replies = {each.student: each.reply for each in handed_in if each.reply}
-    return _write_all([results[each.student] for each in handed_in], release, out, roster, replies, notes, say)
+    return _write_all([results[each.student] for each in handed_in], release, out, roster, replies, notes, codes, say)
+
+
+def _codes(task: GradingTask, names: Sequence[str]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield ((student, exercise), the last cell that answers it, as the student wrote it)."""
+    cells = [cell for file in task.notebooks if file.notebook for cell in file.notebook.cells]
+    for name in names:
+        if sources := [cell.source for cell in cells if name in (cell.exercise, *cell.defines)]:
+            yield (task.student, name), sources[-1][:MOST_CODE]
 
 
 def _checked(
@@ -138,6 +151,7 @@ def _write_all(
     roster: Path | None,
     replies: Mapping[str, str],
     notes: Sequence[str],
+    codes: Mapping[tuple[str, str], str],
     say: Callable[[str], object],
 ) -> list[StudentResult]:
     """Write tables and pages of the results with the teacher's decisions; remove pages of students who are gone."""
@@ -157,6 +171,12 @@ def _write_all(
             path.unlink()
     sentences = [*write_gradebook(ordered, release, out, roster), *outlived, *_open_questions(ordered, replies, out)]
     write_text(out / "report.html", class_report(ordered, release, names, [*notes, *sentences]), mode=0o644)
+    final = {
+        key: (number(decision.points), decision.comment)
+        for key, decision in decisions.items()
+        if decision.points is not None
+    }
+    write_text(out / LOOK_THROUGH, look_through(ordered, release, names, codes, final), mode=0o644)
     for sentence in sentences:
         say(sentence)
     return ordered

@@ -6,6 +6,7 @@ import functools
 import re
 import unicodedata
 from datetime import datetime
+from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -49,6 +50,11 @@ def moment(time: str) -> str:
         return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M %Z}".strip()
     except ValueError:
         return time
+
+
+def script(name: str) -> Markup:
+    """Return a script of ours, which stands on a page as it is."""
+    return Markup(resources.files("course_grader.reports").joinpath("templates", name).read_text(encoding="utf-8"))
 
 
 def render(template: str, **values: Any) -> str:

@@ -3,7 +3,8 @@
 import pytest
 
 from course_grader import Release, released_exercises
-from course_grader.reports import class_report, feedback_page
+from course_grader.decisions import Decision, read_decisions
+from course_grader.reports import class_report, feedback_page, look_through, shown_name
 from course_lib.exercises import NEEDS_REVIEW, Verdict, not_passed, not_written, passed
 from tests.grader.synthetic_class import student_result
 
@@ -24,10 +25,18 @@ def graded(name, verdicts=VERDICTS):
     return student_result(name, verdicts, RELEASE, **more)
 
 
+CLASS = [graded(HOSTILE), graded("Ada"), graded("W" * 300)]
 REPORTS = {
     "feedback": feedback_page(graded(HOSTILE), RELEASE),
     "feedback of a long name": feedback_page(graded("W" * 300, (not_written(),) * 4), RELEASE),
-    "report": class_report([graded(HOSTILE), graded("Ada"), graded("W" * 300)], RELEASE),
+    "answers": look_through(
+        CLASS,
+        RELEASE,
+        {result.student: result.student for result in CLASS},
+        {(HOSTILE, "split_heads"): f"def split_heads(x):  # {HOSTILE}\n    return '</script></pre>'"},
+        {("Ada", "merge_heads"): ("1", f'No, "{HOSTILE}"')},
+    ),
+    "report": class_report(CLASS, RELEASE),
 }
 
 
@@ -47,3 +56,32 @@ def test_a_report(browser, tmp_path, which, theme):
     assert not violations(page)
     assert not complaints.found
     profile.close()
+
+
+def test_decisions_are_made_on_the_page_and_read_by_grading(browser, tmp_path):
+    (tmp_path / "page.html").write_text(REPORTS["answers"], encoding="utf-8")
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    count = page.locator("#count")
+    assert count.inner_text() == f"{3 * len(RELEASE.exercises)} of {3 * len(RELEASE.exercises)} answers, 1 decided."
+    page.get_by_label("Exercise").select_option("split_heads")
+    page.get_by_label("Name").fill("ada")
+    assert count.inner_text().startswith("1 of ")
+    card = page.locator("article:visible")
+    card.get_by_label("Points").fill("99")
+    assert count.inner_text().endswith("; in 1 the points can't be given.")
+    card.get_by_label("Points").fill("0.5")
+    card.get_by_label("Comment").fill('Right idea, "wrong" axis')
+    page.get_by_label("Name").fill("document.title")
+    page.locator("article:visible").get_by_label("Points").fill("0")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download decisions.csv").click()
+    assert download.value.suggested_filename == "decisions.csv"
+    download.value.save_as(tmp_path / "decisions.csv")
+    students = [HOSTILE, "Ada", "W" * 300]
+    assert read_decisions(tmp_path / "decisions.csv", RELEASE, students) == {
+        (shown_name(HOSTILE), "split_heads"): Decision(0.0),
+        ("Ada", "split_heads"): Decision(0.5, 'Right idea, "wrong" axis'),
+        ("Ada", "merge_heads"): Decision(1.0, f'No, "{HOSTILE}"'),
+    }
+    page.close()
