@@ -152,3 +152,12 @@ def test_its_help_says_that_it_runs_code(capsys):
     with pytest.raises(SystemExit):
         main(["mcp", "--help"])
     assert "DIAGNOSE RUNS THE CODE" in capsys.readouterr().out
+
+
+def test_a_learner_is_led_on_before_anything_is_given_away():
+    asked = {"code": CODE, "name": "Head", "args": "7, 4"}
+    (hint,) = json.loads(call_tool("diagnose", {**asked, "hint_only": True}))
+    assert hint["hint"] == "How large do the scores get when the head is twice as wide?" and hint["lesson"] == "01"
+    assert set(hint) == {"evidence", "hint", "lesson"}
+    right = CODE.replace("self.k(x).mT)", "self.k(x).mT / self.k.out_features**0.5)")
+    assert json.loads(call_tool("diagnose", {**asked, "code": right, "hint_only": True})) == []

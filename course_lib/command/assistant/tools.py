@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+HINTS = ("evidence", "hint", "lesson")  # of a finding, what leads on and gives nothing away
 SECONDS = 120  # that code may take before it is ended
 TEXT, NUMBER, SWITCH = {"type": "string"}, {"type": "integer", "minimum": 1}, {"type": "boolean"}
 Described = tuple[dict[str, Any], str]  # kind of value, and what it says
@@ -37,12 +38,14 @@ TOOLS = [
     _tool(
         "diagnose",
         "Examine attention written in PyTorch: which mistake it makes, on which line, and a question that leads to it. "
-        "RUNS THE CODE, without a sandbox. Give `target`, or `code` and the `name` to examine in it.",
+        "RUNS THE CODE, without a sandbox. Give `target`, or `code` and the `name` to examine in it. For somebody who "
+        "is learning, ask with `hint_only` first, and offer name and line when they have tried.",
         [],
         target=(TEXT, "FILE.py:NAME, FILE.ipynb:NAME or package.module:NAME"),
         code=(TEXT, "the text of a Python file"),
         name=(TEXT, "the class, module or function in `code`"),
         **OPTIONS,
+        hint_only=(SWITCH, "say what was measured and a question that leads on, without the mistake's name and line"),
     ),
     _tool(
         "explain_mistake",
@@ -60,7 +63,10 @@ def call_tool(name: str, arguments: dict[str, Any]) -> str:
         ValueError: the arguments don't fit, or the code could not be opened; the message gives the reason.
     """
     _check(next(tool for tool in TOOLS if tool["name"] == name), arguments)
-    return explain(arguments["mistake"]) if name == "explain_mistake" else diagnosed(arguments)
+    if name == "explain_mistake":
+        return explain(arguments["mistake"])
+    report = diagnosed(arguments)
+    return _hints(report) if arguments.get("hint_only") else report
 
 
 def diagnosed(arguments: dict[str, Any]) -> str:
@@ -75,6 +81,13 @@ def diagnosed(arguments: dict[str, Any]) -> str:
         path = Path(folder) / "code.py"
         path.write_text(arguments["code"], encoding="utf-8")
         return _run(f"{path}:{arguments['name']}", arguments)
+
+
+def _hints(report: str) -> str:
+    """Return of each finding what was measured, a question and the lesson to read again."""
+    whole = json.loads(report)
+    found = [finding for each in (whole, *whole.get("attentions", ())) for finding in each["findings"]]
+    return json.dumps([{key: finding[key] for key in HINTS} for finding in found], indent=2)
 
 
 def explain(mistake: str) -> str:
