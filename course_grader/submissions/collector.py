@@ -35,6 +35,11 @@ LATEST = datetime(9000, 1, 1, tzinfo=UTC).timestamp()
 _ZONED = re.compile(r"(.*\d) ([A-Za-z][\w/+-]*|[+-]\d\d:?\d\d)")
 
 
+# What systems and tools add to a folder by themselves; the last ones are Classroom 50's.
+ADDED = {"__MACOSX", ".DS_Store", ".git", CHECKPOINTS, ".classroom50.yml", ".github", ".gitignore"}
+RESULTS = {"result.json", "results.json", "scores.csv"}  # what Classroom 50 says of a repository, and of a class
+
+
 def is_hidden(name: str) -> bool:
     """Return whether a file or folder is left out: those that begin with a dot, and what macOS adds to a zip."""
     return name == "__MACOSX" or (name.startswith(".") and name not in (".", ".."))
@@ -42,7 +47,7 @@ def is_hidden(name: str) -> bool:
 
 def is_noise(name: str) -> bool:
     """Return whether a hidden name is one that systems and tools add by themselves."""
-    return name in ("__MACOSX", ".DS_Store", ".git", CHECKPOINTS) or name.startswith("._")
+    return name in ADDED or name.startswith("._")
 
 
 @dataclass
@@ -85,7 +90,7 @@ class FileCollector:
 
     def _add_file(self, file: SubmittedFile, size: int) -> None:
         if not file.name.lower().endswith((NOTEBOOK_SUFFIX, ZIP_SUFFIX)):
-            self.other_names.append(file.name)
+            self.other_names += [] if file.name in RESULTS else [file.name]
         elif size > MAX_BYTES:
             raise Unreadable(too_large(size))
         elif file.name.lower().endswith(ZIP_SUFFIX):

@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 from pathlib import Path
 
 from .class_download import refuse_class_download
@@ -15,6 +15,8 @@ from .collector import MAX_ENTRIES, TIMESTAMP_FILE, FileCollector, is_hidden
 from .files_and_zips import SubmittedFile
 from .student_names import SubmissionName, parse_submission_name, unambiguous_names
 from .visible_text import escape_hidden
+
+REPOSITORY_FILE = ".classroom50.yml"  # Classroom 50 puts it into each student's repository
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,12 @@ def find_submissions(folder: Path) -> list[Submission]:
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     assignments = _assignments([entry for entry in ordered if entry.is_dir(follow_symlinks=False)])
-    named = [(entry, name) for entry in ordered if (name := submission_name(entry))]
+    prefix = _repository_prefix(folder, [entry.name for entry in ordered if _is_repository(entry)])
+    named = [
+        (entry, replace(name, student=name.student.removeprefix(prefix)))
+        for entry in ordered
+        if (name := submission_name(entry))
+    ]
     beside_download = any(name.from_platform for _, name in named)
     student_of = unambiguous_names(name for _, name in named)
     for entry, name in named:
@@ -84,6 +91,23 @@ def find_submissions(folder: Path) -> list[Submission]:
         Submission(student, *finished.finish(), tuple(spellings[student].values()), replies[student])
         for student, finished in sorted(collectors.items())
     ]
+
+
+def _is_repository(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False) and os.path.lexists(os.path.join(entry.path, REPOSITORY_FILE))
+
+
+def _repository_prefix(folder: Path, repositories: Sequence[str]) -> str:
+    """Return what stands before each student's name in the repositories of a class of Classroom 50.
+
+    They are called CLASSROOM-ASSIGNMENT-STUDENT, in a folder CLASSROOM-ASSIGNMENT_submissions_TIME. In a folder of
+    another name it is what all names begin with, up to a dash; one name alone says nothing.
+    """
+    prefix, found, _ = folder.name.partition("_submissions")
+    if found and all(name.startswith(f"{prefix}-") for name in repositories):
+        return f"{prefix}-"
+    columns = zip(*(name.split("-")[:-1] for name in repositories), strict=False) if len(repositories) > 1 else ()
+    return "".join(f"{parts[0]}-" for parts in takewhile(lambda parts: len(set(parts)) == 1, columns))
 
 
 def _assignments(folders: Sequence[os.DirEntry[str]]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from course_lib.wording import first_of
 
 from .class_download import platform_names
-from .collector import is_noise
+from .collector import RESULTS, is_noise
 from .discovery import Submission, submission_name
 from .student_names import ONLINE_TEXT
 from .visible_text import escape_hidden
@@ -29,7 +29,11 @@ def survey(folder: Path, submissions: Sequence[Submission]) -> list[str]:
 
 def _unread(folder: Path, submissions: Sequence[Submission]) -> list[str]:
     with os.scandir(folder) as entries:
-        unread = sorted(entry.name for entry in entries if submission_name(entry) is None and not is_noise(entry.name))
+        unread = sorted(
+            entry.name
+            for entry in entries
+            if submission_name(entry) is None and not is_noise(entry.name) and entry.name not in RESULTS
+        )
     typed = [escape_hidden(name) for name in unread if ONLINE_TEXT.fullmatch(name)]
     nobodys = [escape_hidden(name) for name in unread if not ONLINE_TEXT.fullmatch(name)]
     students = [f"{name} of {submission.student}" for submission in submissions for name in submission.unread]

@@ -338,3 +338,25 @@ def test_a_number_in_brackets_makes_a_copy_and_one_behind_a_dash_another_student
     files = ("team.ipynb", "team-1.ipynb", "ann.ipynb", "Ann (1).ipynb", "bob (1).ipynb")
     names = unambiguous_names([parse_submission_name(file, is_folder=False) for file in files])
     assert {student: name for student, name in names.items() if student != name} == {"Ann (1)": "ann"}
+
+
+@pytest.mark.parametrize("folder", ["ml-week1_submissions_2026_11_30_T_14_30_45", "cloned"])
+def test_repositories_of_classroom_50_are_students(tmp_path, folder):
+    for student in ("ada-l", "octocat"):
+        repository = tmp_path / folder / f"ml-week1-{student}"
+        (repository / ".github").mkdir(parents=True)
+        (repository / ".classroom50.yml").write_text('classroom_id: "ml"\n')
+        (repository / "result.json").write_text("{}")
+        (repository / "01_exercises.ipynb").write_text("{}")
+    (tmp_path / folder / "scores.csv").write_text("username,score\n")
+    found = find_submissions(tmp_path / folder)
+    assert [each.student for each in found] == ["ada-l", "octocat"]
+    assert [[file.name for file in each.files] for each in found] == [["01_exercises.ipynb"]] * 2
+    assert not any(each.unread or each.remarks for each in found) and survey(tmp_path / folder, found) == []
+
+
+def test_folders_that_only_begin_alike_keep_their_names(tmp_path):
+    for name in ("ml-week1-ada", "ml-week1-bob"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "01_exercises.ipynb").write_text("{}")
+    assert [each.student for each in find_submissions(tmp_path)] == ["ml-week1-ada", "ml-week1-bob"]
