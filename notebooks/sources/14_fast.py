@@ -40,6 +40,7 @@ from course_lib.attention import MultiHeadAttention, causal_keep
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict, sneak, solution_with
 from course_lib.pictures import draw_memories, draw_tiles, roofline
+from course_lib.pictures.live import tiles as tiles_figure
 from course_lib.recorder import record
 from course_lib.stories import facts_kept, load_storyteller, with_attention
 from course_lib.timing import Case, compare_times
@@ -329,6 +330,12 @@ online_step = filled("online_step", online_step)
 #
 # </details>
 #
+# Let the tiles pass one by one. Then choose a mistake, and see where its context ends:
+
+# %%
+tiles_figure()
+
+# %% [markdown]
 # ## Attention in tiles
 #
 # Cut the queries into blocks, too. Some queries by some keys are a **tile**, and a causal mask makes many tiles

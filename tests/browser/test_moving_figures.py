@@ -22,6 +22,7 @@ from course_lib.exercises.lesson_06.cache_bytes import cache_bytes
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
+from course_lib.pictures.live.tiles import running
 from course_lib.pictures.sharing.kv_readers import copies_of
 from course_lib.stories import KINDS, TRAINED
 from course_lib.wording import listed
@@ -102,6 +103,7 @@ STATES = {  # of each figure: what brings it into states to look at
         f"(choice.buttons[{cache}].click(), steps.go({token}))" for cache, token in ((0, 11), (1, 4), (2, 6), (3, 8))
     ],
     "share_keys_and_values": [f"choose({model}, {option})" for model, option in ((0, 1), (1, 0), (2, 1), (4, 0))],
+    "tiles": [f"set({{size: {size}, mistake: {mistake}}}, 9)" for size, mistake in ((3, 0), (2, 1), (4, 2), (6, 3))],
     "turn": [
         f"(set({{base: bases[{base}], length: data.lengths[{length}]}}), move({at}, 3, 'apart'))"
         for base, length, at in ((0, 0, 5), (1, 1, 9), (2, 2, 12), (0, 2, 14))
@@ -735,3 +737,38 @@ def test_in_a_notebook_it_stands_in_a_frame_as_dark_as_the_notebook(browser, tmp
     assert page.locator(".still img").first.is_visible() and not page.locator("iframe").is_visible()
     assert complaints.found == []
     page.close()
+
+
+# --- tiles ---
+
+
+def test_the_running_numbers_are_those_of_the_library_and_of_softmax(tab, pages):
+    generator, drawn = torch.Generator().manual_seed(0), []
+    for count in torch.randint(1, 30, (300,), generator=generator).tolist():
+        scores, values = 6 * torch.randn(2, count, generator=generator, dtype=torch.float64)
+        drawn.append((scores, values, int(torch.randint(1, count + 1, (1,), generator=generator))))
+    asked = [[scores.tolist(), values.tolist(), size] for scores, values, size in drawn]
+    script = """all => JSON.stringify(JSON.parse(all).map(one => running(...one).map(
+        ({largest, total, weighted, factor}) => [largest, total, weighted, factor])))"""
+    found = json.loads(opened(tab, pages["tiles"]).evaluate(script, json.dumps(asked)))
+    for one, (scores, values, size) in zip(found, drawn, strict=True):
+        theirs = [[step.largest, step.total, step.weighted, step.factor] for step in running(scores, values, size)]
+        torch.testing.assert_close(torch.tensor(one), torch.tensor(theirs), rtol=1e-6, atol=1e-9)
+        assert one[-1][2] / one[-1][1] == pytest.approx(float(scores.softmax(0) @ values), rel=1e-9, abs=1e-9)
+
+
+def test_tiles_are_turned_by_keys_and_a_mistake_shows_in_the_context(tab, pages):
+    opened(tab, pages["tiles"])
+    for _ in range(3):
+        tab.keyboard.press("ArrowRight")
+    assert said(tab).startswith("All keys have passed, and the context is what softmax over all scores gives: 3.045")
+    assert tab.locator(".slots .new").count() == 3
+    tab.get_by_role("button", name="sum not corrected").click()
+    wrong = said(tab)
+    assert "instead of 3.045: the sum kept the powers of the tiles before as they were" in wrong
+    tab.get_by_role("button", name="12", exact=True).click()
+    assert "the context is right by luck" in said(tab)  # nothing was before
+    tab.get_by_role("button", name="2", exact=True).click()
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator("[aria-current=step]").inner_text() == "Tile 1"  # one step for one key, after other sizes
+    tab.wait_for_url("**#2%2C2%2C1")

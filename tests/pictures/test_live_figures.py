@@ -24,6 +24,7 @@ SAYS = {  # a phrase of a figure's words
     live.why_transpose: "10 of 12 rows do not hold what their label says",
     live.paste_your_split: "10 of 12 rows do not hold what their label says",
     live.drag_the_query: 'gives 58% of its attention weight to "and"',
+    live.tiles: "sum 1.701, the sums before times 0.135, context 2.986",
     live.who_may_look: "gives 100% of its weight to hidden tokens; 1 of 6 rows is nan",
 }
 MAKERS = [getattr(live, name) for name in live.__all__ if name != "Figure"]

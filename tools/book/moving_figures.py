@@ -93,6 +93,14 @@ FIGURES = (
         live.turn,
         "llama",
     ),
+    Entry(
+        "tiles",
+        "Twelve scores in tiles: a largest score, a sum and a context are corrected as they pass, and three ways to "
+        "forget that.",
+        "14_fast",
+        live.tiles,
+        "one_head",
+    ),
 )
 
 

@@ -5,6 +5,7 @@ from .drag_the_query import drag_the_query
 from .figure import Figure
 from .paste_your_split import paste_your_split
 from .share_keys_and_values import share_keys_and_values
+from .tiles import tiles
 from .turn import turn
 from .who_may_look import who_may_look
 from .why_transpose import why_transpose
@@ -15,6 +16,7 @@ __all__ = [
     "drag_the_query",
     "paste_your_split",
     "share_keys_and_values",
+    "tiles",
     "turn",
     "who_may_look",
     "why_transpose",

@@ -46,7 +46,7 @@ class Steps {
     this.element.setAttribute("aria-label", "Steps");
     addEventListener("keydown", event => {
       const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-      if (!step || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea, select")) return;
+      if (!step || !this.element.isConnected || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea, select")) return;
       event.preventDefault();
       this.go(this.now + step);
     });
