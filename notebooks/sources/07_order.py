@@ -72,7 +72,9 @@ def scores_of_a_fox(form):  # with itself, by the first head -> (query, key)
     model = load_storyteller(form)
     attention = model.attentions[0]
     x = model.attention_inputs("fox fox fox fox fox fox fox fox")[0][0, 1:]
-    both = [proj(x)[None, None, :, :16] for proj in (attention.q_proj, attention.k_proj)]
+    both = [
+        project(x)[None, None, :, :16] for project in (attention.q_proj, attention.k_proj)
+    ]
     if form == "llama":
         both = [apply_rotary(one, attention.cos[:8], attention.sin[:8]) for one in both]
     scores = (both[0] @ both[1].mT)[0, 0].detach()
@@ -242,13 +244,11 @@ def score(query_at, key_at):
     return (turn(query, query_at) @ turn(key, key_at)).item()
 
 
-lengths = [round(turn(query, position).norm().item(), 4) for position in range(3)]
-print("length of the query:", lengths)
 for query_at, key_at in ((1, 1), (3, 0), (5, 0)):
     print(f"query at {query_at}, key at {key_at}: score {score(query_at, key_at):7.4f}")
 
 # %% [markdown]
-# A rotation changes the direction, and the length stays. **Predict** the score if the query is at position 100 and the
+# **Predict** the score if the query is at position 100 and the
 # key at position 97.
 
 # %%
@@ -307,24 +307,8 @@ show("angles in degrees", torch.atan2(sin, cos).rad2deg() % 360, "token pair", d
 
 # %% [markdown]
 # Each column is one pair. Pair 0 gains 57.3 degrees per token, pair 1 12.3 and pair 2 only 2.7.
-#
-# **Predict.** A head of Llama 2 has 128 elements, the base is 10000, and its texts have up to 4096 tokens. How many of
-# its 64 pairs make a full turn, or more, within such a text?
-
-# %%
-pair = torch.arange(64, dtype=torch.float64)  # of 128 elements
-speed = 10000.0 ** (-2 * pair / 128)
-come_round = (4096 * speed >= 2 * torch.pi).sum().item()
-guess = ...  # 0 to 64
-predict(guess, lambda: come_round, within=6)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# Most of them do. The slowest pair covers less than a tenth of a turn. A pair that comes round can't tell a distance
-# from that distance plus one turn, but a score is the sum over all pairs, and the others can.
-#
-# </details>
+# A pair that has come round can't tell a distance from that distance plus one turn. But a score is the sum over all
+# pairs, and the slower ones can.
 #
 # ## Rotate a head
 #
