@@ -97,7 +97,8 @@ class CrossExercise(WithWrongAnswers):
             return not_passed(sentence, evidence=seen, hint="Which line cuts it off: `detach`, `.data`, `.item()`?")
         in_single = module.run(weights, in_float32(asked), elsewhere="float32").result
         if found := difference(in_single, Expected(in_float32((right,))[0], rounding=1e-2, exact_dtype=True)):
-            return not_passed(found.sentence, found.mistake, evidence=("It was run in float32.",), hint=QUESTIONS[found.kind])
+            hint = QUESTIONS[found.kind]
+            return not_passed(found.sentence, found.mistake, evidence=("It was run in float32.",), hint=hint)
         return None
 
     def _explained(

@@ -171,12 +171,12 @@ class Storyteller(nn.Module):
             raise TypeError(f"positions must be a tensor of integers (torch.int64), got {got}: give one per token")
         if positions.shape != tokens.shape:
             raise ValueError(
-                f"positions is {tuple(positions.shape)}, but tokens is {tuple(tokens.shape)}: give one position per token"
+                f"positions is {tuple(positions.shape)}, but tokens is {tuple(tokens.shape)}: give one per token"
             )
         outside = positions[(positions < 0) | (positions >= self.max_len)].tolist()
         if outside and self.position_table is not None:
             raise ValueError(
-                f"positions holds {outside[0]}, but the model's go from 0 to {self.max_len - 1}: count from 0 in each row"
+                f"positions holds {outside[0]}, but the model's go from 0 to {self.max_len - 1}: count from 0 in a row"
             )
 
     @torch.no_grad()

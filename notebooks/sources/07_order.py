@@ -48,6 +48,7 @@ from course_lib.stories import (
     with_attention,
 )
 
+# %%
 device = course_device()
 
 
@@ -72,9 +73,8 @@ def scores_of_a_fox(form):  # with itself, by the first head -> (query, key)
     model = load_storyteller(form)
     attention = model.attentions[0]
     x = model.attention_inputs("fox fox fox fox fox fox fox fox")[0][0, 1:]
-    both = [
-        project(x)[None, None, :, :16] for project in (attention.q_proj, attention.k_proj)
-    ]
+    projections = attention.q_proj, attention.k_proj
+    both = [project(x)[None, None, :, :16] for project in projections]
     if form == "llama":
         both = [apply_rotary(one, attention.cos[:8], attention.sin[:8]) for one in both]
     scores = (both[0] @ both[1].mT)[0, 0].detach()
@@ -450,6 +450,7 @@ slow = rotary_model.max_len * speeds < 2 * torch.pi  # in the longest text of tr
 print("pairs that never made a full turn:", slow.nonzero().flatten().tolist())
 
 
+# %%
 def loss_after(gap, slowed):  # of 20 stories, from the second sentence on
     angle = torch.arange(1000)[:, None] * speeds / torch.where(slowed, 1 + gap / 100, 1)
     for attention in rotary_model.attentions:
@@ -466,6 +467,7 @@ def loss_after(gap, slowed):  # of 20 stories, from the second sentence on
     return torch.stack(losses).mean().item()
 
 
+# %%
 choices = {"none": slow & False, "slow": slow, "all": slow | True}
 loss = {name: loss_after(100, slowed) for name, slowed in choices.items()}
 print(f"no gap: {loss_after(0, slow):.2f}; a gap of 100: {loss['none']:.2f}")
@@ -542,6 +544,7 @@ def without_minus(x, cos, sin):
     return torch.cat([first * cos + second * sin, second * cos + first * sin], dim=-1)
 
 
+# %%
 neighbours = [0, 2, 4, 1, 3, 5]  # pairs 0 and 1, 2 and 3, 4 and 5, as halves
 
 
@@ -554,6 +557,7 @@ def run(turned=rotate, values=v, exponent=-2.0, first=0, order=range(6)):
     return attend(queries, keys, values, causal_keep(6, device=device))[0]
 
 
+# %%
 mistakes = {
     "plus for minus": {"turned": without_minus},
     "values rotated": {"values": None},

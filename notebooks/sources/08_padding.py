@@ -6,7 +6,7 @@
 # One beginning, told twice by the same storyteller: first alone, then in a batch, together with a beginning that is
 # longer. Nothing else has changed. Why should a story depend on its neighbour?
 #
-# **You need** lessons [02](02_masks_and_dropout.ipynb) and [07](07_order.ipynb). **It takes** about 45 minutes.
+# **You need** lessons [02](02_masks_and_dropout.ipynb) and [07](07_order.ipynb). **It takes** about 50 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -29,7 +29,6 @@ from textwrap import fill
 import torch
 from torch import nn
 
-from course_lib.attention import attend
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict, sneak
 from course_lib.pictures import draw_attended_words
@@ -38,7 +37,10 @@ from course_lib.stories import joined, load_storyteller, stories, words
 
 device = course_device()
 teller = load_storyteller("multi-query").to(device)
-short, long = "Once there was a", "In a green valley lived a crow named Ben. One night Ben"
+
+# %%
+short = "Once there was a"
+long = "In a green valley lived a crow named Ben. One night Ben"
 length = teller.encode(long).shape[1]
 batch = torch.zeros(2, length, dtype=torch.int64, device=device)
 for row, text in enumerate((short, long)):
@@ -49,25 +51,27 @@ print(fill("alone: " + teller.write(short, num_words=40), 80), end="\n\n")
 print(fill(f"batch: {short} {teller.decode(new[0])}", 80))
 
 # %% [markdown]
-# In the batch a wolf meets a wolf. (All weights are the same, and the longer text reads well.) A batch is one table, so
-# the short text was filled up with dummy tokens, its **padding**. Here is what the model's first head looks at from the
-# word "a", behind which it has to name an animal:
+# In the batch a wolf meets a wolf. A batch is one table, so the short text was filled up with dummy tokens, its
+# **padding**. Here is what the model's first head looks at from the word "a", behind which it has to name an animal:
 
 # %%
 def embedded(model, tokens, positions):  # as a storyteller with a table does it
     return 4 * model.word_table(tokens) + model.position_table[positions]
 
 
+# %%
 x = embedded(teller, batch, torch.arange(length, device=device).expand(2, -1))
 x = teller.blocks[0].attention_norm(x)
 weights = teller.attentions[0](x, return_weights=True)[1].detach()  # (b, h, query, key)
 shown = ["(pad)"] * (length - 5) + ["(start)", *words(short)]
-draw_attended_words(shown, weights[0, 0, -1], title="From the last “a”, in head 0")
+share = weights[0, 0, -1, : length - 5].sum()
+title = f"From the last “a”, in head 0: {share:.2f} goes to padding"
+draw_attended_words(shown, weights[0, 0, -1], title=title)
 
 # %% [markdown]
-# Most of it goes to nothing. And there is a second mistake, which you know from lesson 07: nobody told the model that
-# this text begins in column 9. You are about to repair both, and to write twelve stories at once, each of them word for
-# word what it is alone. Then you let one text attend to another, and ask three stories a question.
+# Most of its attention goes to nothing. And there is a second mistake, which you know from lesson 07: nobody told the
+# model that this text begins in column 9. You are about to repair both, and to write twelve stories at once, each of
+# them word for word what it is alone. Then you let one text attend to another, and ask three stories a question.
 #
 # ## One table for all
 #
@@ -209,14 +213,15 @@ write_batch = filled("write_batch", write_batch)
 #
 # </details>
 #
-# Twelve beginnings, from 4 words to 37, and two storytellers: one with a table of positions, and one whose attention
-# rotates. Each beginning is continued alone, and then all of them at once.
+# Twelve beginnings, each three words longer than the one before, and two storytellers: one with a table of positions,
+# and one whose attention rotates. Each beginning is continued alone, and then all of them at once.
 
 # %%
 beginnings = [
     joined(words(story.text)[: 4 + 3 * number])
     for number, story in enumerate(stories(12, seed=21))
 ]
+# %%
 tellers = {"table": teller, "rotation": load_storyteller("llama").to(device)}
 alone = {
     name: [model.write(beginning, num_words=30) for beginning in beginnings]
@@ -224,6 +229,7 @@ alone = {
 }
 
 
+# %%
 def told(name, side="left", positions_of=real_positions, keep_of=batch_keep, read=None):
     model = tellers[name]
 
@@ -236,9 +242,10 @@ def told(name, side="left", positions_of=real_positions, keep_of=batch_keep, rea
     rows = [model.encode(beginning)[0].tolist() for beginning in beginnings]
     table = (one.to(device) for one in pad_batch(rows, side))
     found = write_batch(logits_of, *table, 30)
-    return [model.decode(row[kept]) for row, kept in zip(*found)]
+    return [model.decode(row[kept]) for row, kept in zip(*found, strict=True)]
 
 
+# %%
 def unchanged(name, **way):  # how many stories are, word for word, what they are alone
     return sum(map(str.__eq__, told(name, **way), alone[name]))
 
@@ -260,14 +267,15 @@ def off_by(model):
     return (logits[:1][:, real[0]] - own).abs().max().item()
 
 
+# %%
 single, double = off_by(teller), off_by(load_storyteller("multi-query").double())
 print("float32, equal to four decimals:  ", single < 0.5e-4)
 print("float64, equal to eleven decimals:", double < 0.5e-11)
 
 # %% [markdown]
-# They are equal up to rounding. Not always to the last bit: sums of another length may be added in another order, and
-# where two words are almost equally likely, this may one day decide. He et al. traced answers that change from call to
-# call to it ([Defeating Nondeterminism in LLM
+# They are equal up to rounding. The last bit may differ, because a table of another size may be added up in another
+# order, and where two words are almost equally likely, the last bit decides. Answers of large models that change with
+# the size of the batch have been traced to this (Horace He and Thinking Machines Lab, [Defeating Nondeterminism in LLM
 # Inference](https://thinkingmachines.ai/blog/defeating-nondeterminism-in-llm-inference/), 2025).
 #
 # ## Three ways to lose it
@@ -280,6 +288,7 @@ def columns(real):
     return torch.arange(real.shape[1], device=real.device).expand(real.shape)
 
 
+# %%
 ways = {
     "columns": {"positions_of": columns},
     "mask": {"keep_of": None},
@@ -289,7 +298,7 @@ for name, way in ways.items():
     print(fill(f"{name}: {told('table', **way)[0]}", 80), end="\n\n")
 
 # %% [markdown]
-# No error, and most of the sentences are grammatical. **Predict:** the storyteller with rotation survives one of the
+# No error is reported. **Predict:** the storyteller with rotation survives one of the
 # three, and tells all twelve stories as they are alone. Which one?
 
 # %%
@@ -299,13 +308,15 @@ predict(guess, lambda: max(kept, key=kept.get))
 if guess is not ...:
     for name, way in ways.items():
         print(f"{name}: table {unchanged('table', **way)} of 12, rotation {kept[name]}")
+    gap = unchanged("rotation", side="right", positions_of=columns)
+    print("columns, padded on the right: rotation", gap)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Columns. Padding on the left moves a whole text by one number, and rotated scores depend on distances only. (With
-# padding on the *right*, the columns would hurt this model, too: between a text and its new words lies a gap.) When
-# the library transformers generates text, it counts from the first real word in either kind of model.
+# Columns. Padding on the left moves a whole text by one number, and rotated scores depend on distances only. With
+# padding on the *right*, counting columns hurts this model, too: between a text and its new words there is a gap.
+# (When the library transformers generates text, it counts from the first real word in either kind of model.)
 #
 # </details>
 #
@@ -318,6 +329,7 @@ def first_new_words(texts):
     return [words(text)[at : at + 1] for text, at in zip(texts, lengths, strict=True)]
 
 
+# %%
 guess = ...  # 0 to 12
 without_mask = told("table", side="right", keep_of=None)
 pairs = zip(first_new_words(without_mask), first_new_words(alone["table"]), strict=True)
@@ -344,10 +356,13 @@ if guess is not ...:
 # projections have another input, which may have another width and another number of tokens. No causal mask is needed:
 # the other sentence is there already. Its padding is, too.
 #
-# **Write it yourself, from an empty class.** It has the four matrices of lesson 05, without bias. `attend(queries,
-# keys, values, keep)` of the library returns context and attention weights. `to_heads` is yours.
+# **Write it yourself, from an empty class.** It has the four matrices of lesson 05, without bias; all heads together
+# are as wide as `x`. The library's `attend`, called with queries, keys, values and `keep`, returns context and
+# attention weights. `to_heads` is yours.
 
 # %%
+from course_lib.attention import attend  # noqa: F401  for your class
+
 to_heads = from_earlier("to_heads")
 
 
@@ -397,9 +412,11 @@ theirs = theirs.to(device)
 with torch.no_grad():  # so that attention isn't flat
     theirs.q_proj_weight *= 4
 x, context = torch.randn(5, 2, 12).to(device), torch.randn(5, 7, 10).to(device)
-real = torch.arange(7, device=device) < torch.tensor([[7], [3], [5], [1], [6]]).to(device)
+lengths = torch.tensor([[7], [3], [5], [1], [6]], device=device)
+real = torch.arange(7, device=device) < lengths  # (batch, key)
 
 
+# %%
 def proof(module_class):
     mine, state = module_class(12, 10, 4).to(device), theirs.state_dict()
     renamed = {name.replace("_weight", ".weight"): state[name] for name in state}
@@ -442,10 +459,13 @@ kites = {
     '"Hello! I am Sam," said the crow. In the grass lay a pink kite. '
     '"This kite is for you, Ida," said Sam.',
 }
+# %%
 reader = load_storyteller("weight split").to(device)
 crosses = [MyCrossAttention(64, 64, 4).to(device) for _ in reader.attentions]
 for cross, trained in zip(crosses, reader.attentions, strict=True):
     cross.load_state_dict(trained.state_dict())
+
+# %%
 rows = [reader.encode(story)[0].tolist() for story in kites.values()]
 tokens, real = (one.to(device) for one in pad_batch(rows, "left"))
 question = reader.encode("What colour was the kite? It was")[:, 1:].expand(3, -1)
@@ -454,6 +474,7 @@ positions, keep = real_positions(everything), batch_keep(everything)
 cut = tokens.shape[1]  # the story before it, the question behind
 
 
+# %%
 @torch.no_grad()
 def ask(keep, positions=positions):  # -> logits behind the question, (story, word)
     story = embedded(reader, tokens, positions[:, :cut])
@@ -466,13 +487,14 @@ def ask(keep, positions=positions):  # -> logits behind the question, (story, wo
     return (reader.norm(x) @ reader.word_table.weight.T)[:, -1]
 
 
+# %%
 def answers(logits):  # the likeliest word, and how sure it is of the right colour
-    sure = logits.softmax(dim=-1)
-    for row, colour in zip(sure, kites, strict=True):
-        word = reader.vocabulary[row.argmax()]
-        print(f"{colour}: says {word!r}, sure of {colour} {row[reader.numbers[colour]]:.2f}")
+    for row, colour in zip(logits.softmax(dim=-1), kites, strict=True):
+        sure, word = row[reader.numbers[colour]], reader.vocabulary[row.argmax()]
+        print(f"{colour}: says {word!r}, sure of {colour} {sure:.2f}")
 
 
+# %%
 at_once = reader(torch.cat([tokens, question], dim=1), positions=positions, keep=keep)
 torch.testing.assert_close(ask(keep), at_once[:, -1])
 answers(ask(keep))
@@ -482,7 +504,8 @@ answers(ask(keep))
 # as one text. Where does "was", the last word of the question, find the colour? This is the head that looks at it most:
 
 # %%
-shown, weights = reader.attention_weights(f"{kites['black']} What colour was the kite? It was")
+whole = f"{kites['black']} What colour was the kite? It was"
+shown, weights = reader.attention_weights(whole)
 last = weights[:, :, -1]  # (block, head, key), from the last word
 block, head = divmod(last[..., shown.index("black")].argmax().item(), 4)
 draw_attended_words(shown, last[block, head], title=f"Block {block}, head {head}")
@@ -498,6 +521,7 @@ without_story[..., cut:, :cut] = False
 without_question[..., cut:, cut:] = False
 colours = torch.tensor([reader.numbers[colour] for colour in kites], device=device)
 sure = ask(without_question).softmax(dim=-1)[range(3), colours].mean().item()
+# %%
 guess = ...  # from 0 to 1
 predict(guess, lambda: sure, within=0.1)
 if guess is not ...:
@@ -532,15 +556,15 @@ answers(ask(keep, restarted))
 #
 # ## Your turn
 #
-# 1. Fill the padding with another word, `tokens.masked_fill(~real, 7)`, and ask again. What changes?
-# 2. Ask "Who had a kite? It was". Which stories know?
-# 3. Give each story the question's answer of its neighbour: roll `tokens` and `real` by one. What else must roll?
+# 1. Fill the padding with another word, `tokens = tokens.masked_fill(~real, 7)`, and ask again. What changes?
+# 2. A test for cross-attention that needs no other class: change one token of the context. Which rows of the output may
+#    move, and which must not?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Nothing does.
-# 2. Try it: the question must use words that the storyteller knows.
-# 3. `positions` and `keep`, because they were counted from `real`.
+# 1. Nothing: no real word reads it.
+# 2. The rows of all queries that may attend to that token may move, in that sample alone. Hide the token with `keep`,
+#    and none must.
 #
 # </details>
 #
