@@ -110,6 +110,16 @@ def spread_by_distance(scores):
     return torch.stack(spreads).max()
 
 
+def spread_by_padding(scores):
+    rows, columns = scores.shape
+    largest = 0.0
+    for start in [(row, 0) for row in range(rows)] + [(0, column) for column in range(columns)]:
+        steps = torch.arange(min(rows - start[0], columns - start[1]))
+        same = scores[start[0] + steps, start[1] + steps]
+        largest = max(largest, (same.amax() - same.amin()).item())
+    return largest
+
+
 def alibi_by_loop(num_heads, num_tokens):
     bias = torch.zeros(num_heads, num_tokens, num_tokens)
     for head in range(num_heads):
@@ -140,7 +150,7 @@ RIGHT = {
         distances_by_diagonal,
         lambda q, k, n, b: distances_backwards(k, q, n, b),
     ],
-    "diagonal_spread": [spread_by_loop, spread_by_distance],
+    "diagonal_spread": [spread_by_loop, spread_by_distance, spread_by_padding],
     "alibi_bias": [alibi_by_loop, alibi_by_outer, alibi_in_float32],
 }
 
@@ -155,8 +165,8 @@ WRONG = {
         (lambda q, k, n, b: distances_by_formula(q, k, n, b).tolist(), "it should be a tensor"),
     ],
     "diagonal_spread": [
-        (lambda s: s.diagonal().max() - s.diagonal().min(), "main diagonal alone"),
-        (lambda s: torch.tensor([s.diagonal(n).std() for n in range(len(s))]).max(), "it should be"),
+        (lambda s: s.diagonal().max() - s.diagonal().min(), "on the main diagonal"),
+        (lambda s: s.diagonal().abs().max(), "it should be"),
         (lambda s: [s.diagonal(n).max() - s.diagonal(n).min() for n in range(len(s))], "it should be"),
     ],
     "alibi_bias": [

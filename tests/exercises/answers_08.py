@@ -69,12 +69,24 @@ def padding_by_sum(lengths, batch):
     return sum(len(group) * group[-1].item() - group.sum().item() for group in ordered.split(batch))
 
 
+def probe_by_stacking(code, tokens, real):
+    together = code(tokens, real)
+    outputs = [code(row[kept][None], kept[kept][None])[0] for row, kept in zip(tokens, real, strict=True)]
+    return torch.max(torch.abs(together[real] - torch.cat(outputs)))
+
+
+def padding_by_table(lengths, batch):
+    ordered = lengths.sort().values
+    last = torch.arange(len(ordered)) // batch * batch + batch - 1
+    return int((ordered[last.clamp(max=len(ordered) - 1)] - ordered).sum())
+
+
 RIGHT = {
     "last_real_output": [last_by_loop, last_by_gather, last_by_mask],
-    "padding_of_sorted": [padding_by_loop, padding_by_sum],
-    "padding_probe": [probe_by_list, probe_by_table],
+    "padding_of_sorted": [padding_by_loop, padding_by_sum, padding_by_table],
+    "padding_probe": [probe_by_list, probe_by_table, probe_by_stacking],
     "cross_attention": [cross, cross_by_loop, cross_fused, cross_by_einsum],
-    "patient_d": [lambda: "mask-rank", lambda: "Mask rank"],
+    "patient_d": [lambda: "mask-rank", lambda: "Mask rank", lambda: "mask_rank"],
 }
 
 WRONG = {
@@ -99,5 +111,7 @@ WRONG = {
         (lambda: "batch-mixed", "It is not `batch-mixed`"),
         (lambda: "mask-inverted", "It is not `mask-inverted`"),
         (lambda: "no padding", "No mistake is called"),
+        (lambda: "missing-scale", "It is not `missing-scale`"),
+        (lambda: "no-causal-mask", "It is not `no-causal-mask`"),
     ],
 }

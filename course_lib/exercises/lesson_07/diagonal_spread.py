@@ -14,6 +14,10 @@ def diagonal_spread(scores):  # (query, key) -> one number
     return spread
 
 
+def _as_number(result: object, *_: object) -> object:
+    return result.item() if isinstance(result, torch.Tensor) and result.dim() == 0 else result
+
+
 EXERCISE = FunctionExercise(
     diagonal_spread,
     title="Write the test that catches it",
@@ -39,7 +43,7 @@ EXERCISE = FunctionExercise(
         }
     },
     arguments={"scores": "query key"},
-    axes="",
+    extract=_as_number,
     wrong="""
 scores.max() - scores.min()
     how far any two scores are from each other
