@@ -19,7 +19,7 @@ from .explanation import UNDEFINED
 from .function_exercise import QUESTIONS
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
-from .verdict import Verdict, not_passed, passed, stopped
+from .verdict import Verdict, not_passed, not_written, passed, stopped
 from .wrong_answers import WithWrongAnswers
 
 NO_MASK, MASK = "without a mask", "with the mask `keep`"
@@ -49,7 +49,8 @@ class CrossExercise(WithWrongAnswers):
             try:
                 module = answer.build(sizes, seed=0)
                 if (wrong := self._misnamed(module, sizes)) is not None:
-                    return wrong
+                    unwritten = self._unwritten(module, inputs)
+                    return wrong if unwritten is None else unwritten
                 weights = {name: rng.normal(*shape, std=0.7) for name, shape in module.parameters.items()}
                 for asked in (inputs, (*inputs, real), (*inputs, each)):
                     if (wrong := self._wrong(module, sizes, weights, asked)) is not None:
@@ -58,6 +59,14 @@ class CrossExercise(WithWrongAnswers):
                 seen = f"The module was built as {self.name}{sizes}."
                 return stopped(error, (self.name, answer.name), names, (seen,))
         return passed("Right with a mask and without, for several sizes.", ())
+
+    def _unwritten(self, module: BuiltModule, inputs: tuple[Tensor, ...]) -> Verdict | None:
+        """Say that `forward` is not written, if it is a stub."""
+        try:
+            result = module.run({}, inputs).result
+        except LearnerError as error:
+            return not_written(self.stub) if error.kind == "NotImplementedError" else None
+        return not_written(self.stub) if result is None else None
 
     def _misnamed(self, module: BuiltModule, sizes: Sequence[int]) -> Verdict | None:
         """Judge the parameters, whose names and shapes the prompt gives."""

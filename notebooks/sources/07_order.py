@@ -662,6 +662,6 @@ for head in (0, 1, 7):
 # position loses its thread far from where it learned, and one with your rotation doesn't, because its scores depend on
 # distances. And a test that moves the whole text finds two of four silent mistakes without any reference.
 #
-# **Practise:** [five exercises](exercises/07_exercises.ipynb), about 35 minutes.
+# **Practise:** [five exercises](exercises/07_exercises.ipynb), about 30 minutes.
 #
 # **Next:** [08 Padding and two sequences](08_padding.ipynb).

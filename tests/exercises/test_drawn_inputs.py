@@ -138,7 +138,7 @@ def plain_sizes(given):
     if isinstance(first, FromSource) and first.name == "wrapper":
         return first.arguments[:3]
     if isinstance(first, (FromSource, list, torch.Tensor)):
-        return next(tuple(one.shape) for one in tensors_in(given))
+        return next((tuple(one.shape) for one in tensors_in(given)), (len(first),))  # of texts: how many
     return given[:4]
 
 
