@@ -411,9 +411,10 @@ theirs = nn.MultiheadAttention(12, 4, bias=False, kdim=10, vdim=10, batch_first=
 theirs = theirs.to(device)
 with torch.no_grad():  # so that attention isn't flat
     theirs.q_proj_weight *= 4
-x, context = torch.randn(5, 2, 12).to(device), torch.randn(5, 7, 10).to(device)
+inputs = torch.randn(5, 2, 12).to(device)
+context = torch.randn(5, 7, 10).to(device)
 lengths = torch.tensor([[7], [3], [5], [1], [6]], device=device)
-real = torch.arange(7, device=device) < lengths  # (batch, key)
+padded = torch.arange(7, device=device) >= lengths  # (batch, key)
 
 
 # %%
@@ -421,8 +422,9 @@ def proof(module_class):
     mine, state = module_class(12, 10, 4).to(device), theirs.state_dict()
     renamed = {name.replace("_weight", ".weight"): state[name] for name in state}
     mine.load_state_dict(renamed)
-    expected, _ = theirs(x, context, context, key_padding_mask=~real)
-    torch.testing.assert_close(mine(x, context, real[:, None, None]), expected)
+    expected, _ = theirs(inputs, context, context, key_padding_mask=padded)
+    found = mine(inputs, context, ~padded[:, None, None])
+    torch.testing.assert_close(found, expected)
 
 
 proof(MyCrossAttention)
