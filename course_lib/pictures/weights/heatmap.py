@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
 
 from course_lib.pictures.picture import Picture
 
-from .pattern import Pattern, check_keep, check_labels, check_weights
+from .pattern import WEIGHTS, Pattern, check_keep, check_labels, check_weights
 from .pattern_drawing import patterns_picture
 
 MEASURE = "attention weights"
@@ -44,7 +45,7 @@ def heatmap(
         Rows are queries, columns are keys; each row sums to 1. Hatched cells are hidden: their weight is 0.
     """
     values = check_weights(weights, "query key")
-    patterns = _patterns(values, words, key_words, keep, [""])
+    patterns = _patterns(values, words, key_words, keep, [""], measure)
     return patterns_picture(patterns, title or "", _describe(patterns, title, measure), _caption(patterns, measure))
 
 
@@ -78,7 +79,7 @@ def head_heatmaps(
     titles = [f"head {head}" for head in range(len(values))] if titles is None else list(titles)
     if len(titles) != len(values):
         raise ValueError(f"titles has {len(titles)} entries for {len(values)} heads: give one per head.")
-    patterns = _patterns(values, words, key_words, keep, titles)
+    patterns = _patterns(values, words, key_words, keep, titles, measure)
     return patterns_picture(patterns, title or "", _describe(patterns, title, measure), _caption(patterns, measure))
 
 
@@ -124,7 +125,9 @@ def _patterns(
     key_words: Sequence[object] | None,
     keep: Tensor | None,
     titles: Sequence[str],
+    measure: str,
 ) -> list[Pattern]:
     queries, keys = check_labels(words, key_words, values.shape)
     hidden = check_keep(keep, values)
-    return [Pattern(values[head], hidden[head], queries, keys, title) for head, title in enumerate(titles)]
+    scale = WEIGHTS if measure == MEASURE else replace(WEIGHTS, label=measure)
+    return [Pattern(values[head], hidden[head], queries, keys, title, scale) for head, title in enumerate(titles)]
