@@ -11,7 +11,7 @@ from course_lib.exercises.input_generator import InputGenerator
 
 
 def padding_probe(code, tokens, real):
-    # code(tokens, real) -> (batch, token, width); how far batch and alone are from each other
+    # code(tokens, real) -> (batch, token, width); how far batch and alone are apart
     together = code(tokens, real)
     largest = torch.tensor(0.0)
     for sample in range(len(tokens)):

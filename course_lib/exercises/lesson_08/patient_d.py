@@ -35,7 +35,8 @@ class PatientD(nn.Module):
 
     def forward(self, x, context, real):
         # (batch, query, d_in), (batch, key, d_context), (batch, key) bool
-        queries, keys, values = self.q_proj(x), self.k_proj(context), self.v_proj(context)
+        queries = self.q_proj(x)
+        keys, values = self.k_proj(context), self.v_proj(context)
         queries, keys, values = (
             each.unflatten(2, (self.num_heads, self.head_dim)).transpose(1, 2)
             for each in (queries, keys, values)
