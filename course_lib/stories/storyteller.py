@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -109,32 +109,75 @@ class Storyteller(nn.Module):
         for made in self.attentions:
             start_by_copying(made)
 
-    def forward(self, tokens: Tensor, caches: Sequence[KVCache] | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        caches: Sequence[KVCache] | None = None,
+        *,
+        positions: Tensor | None = None,
+        keep: Tensor | None = None,
+    ) -> Tensor:
         """Score each word of the vocabulary as the next one, after each token.
 
         Args:
             tokens: (batch, token), integers, as `encode` makes them.
             caches: One per block, as `new_caches` makes them: the tokens go on after those in the caches.
+            positions: Integers, of the shape of tokens, such as those of a padded batch; if None they go on from those
+                in the caches, or begin at 0.
+            keep: Bool, True = may attend, broadcasts to (batch, head, query, key), in addition to the causal mask.
 
         Returns:
             Logits, (batch, token, vocabulary).
 
         Raises:
-            ValueError: More tokens than max_len, another number of axes, or a number that stands for no word.
-            TypeError: tokens is no tensor of integers.
+            ValueError: More tokens than max_len, another number of axes, a number that stands for no word, or a
+                position outside the table.
+            TypeError: tokens or positions is no tensor of integers, or the attention takes no positions or no `keep`.
         """
         self._check_tokens(tokens)
-        x = self._embedded(tokens, caches[0].length if caches else 0)
+        options = {"positions": positions} if self.position_table is None else {}
+        options = {name: value for name, value in (options | {"keep": keep}).items() if value is not None}
+        self._check_options(options)
+        x = self._embedded(tokens, caches[0].length if caches else 0, positions)
         for index, block in enumerate(self.blocks):
-            x = block(x, cache=caches[index]) if caches else block(x)
+            x = block(x, cache=caches[index], **options) if caches else block(x, **options)
         return self.norm(x) @ self.word_table.weight.T  # (b, t, m) @ (m, v) -> (b, t, v)
 
-    def _embedded(self, tokens: Tensor, start: int = 0) -> Tensor:
+    def _embedded(self, tokens: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """Vectors of tokens and of their positions, which begin at start: (b, t) -> (b, t, m)."""
         end = start + tokens.shape[1]
         self._check_length(end)
         x = self.word_table(tokens) * (self.word_table.embedding_dim**0.5 / 2)
-        return x if self.position_table is None else x + self.position_table[start:end]  # (b, t, m) + (t, m)
+        if positions is not None:
+            self._check_positions(positions, tokens)
+        if self.position_table is None:
+            return x
+        # (b, t, m) + (t, m) or (b, t, m)
+        return x + (self.position_table[start:end] if positions is None else self.position_table[positions])
+
+    def _check_options(self, options: Mapping[str, Tensor]) -> None:
+        """Refuse what the attention of some block doesn't take."""
+        for attention in self.attentions:
+            taken = {each.name for each in parameters_of(attention)}
+            if missing := [name for name in options if name not in taken]:
+                raise TypeError(
+                    f"{type(attention).__name__} takes no `{missing[0]}`: leave it out, or give a model of another form"
+                )
+
+    def _check_positions(self, positions: object, tokens: Tensor) -> None:
+        """Refuse positions that don't fit the tokens, or are not in the table."""
+        if not isinstance(positions, Tensor) or positions.dtype not in (torch.int64, torch.int32):
+            got = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
+            raise TypeError(f"positions must be a tensor of integers (torch.int64), got {got}: give one per token")
+        if positions.shape != tokens.shape:
+            raise ValueError(
+                f"positions is {tuple(positions.shape)}, but tokens is {tuple(tokens.shape)}: give one per token"
+            )
+        outside = positions[(positions < 0) | (positions >= self.max_len)].tolist()
+        if outside and self.position_table is not None:
+            raise ValueError(
+                f"positions holds {outside[0]}, but the model's go from 0 to {self.max_len - 1}: count from 0 in a row"
+            )
 
     @torch.no_grad()
     def attention_inputs(self, text: str) -> list[Tensor]:

@@ -439,7 +439,8 @@ print("torch", torch.__version__, "on", device)
 # | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory | 40 |
 # | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written | 50 |
 # | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention | 60 |
-# | [07 Order, padding, and two sequences](07_order.ipynb) | positions; attention across two texts | 60 |
+# | [07 Give it a sense of order](07_order.ipynb) | a table, a rotation or a bias for the positions | 50 |
+# | [08 Padding and two sequences](08_padding.ipynb) | many texts at once; attention across two texts | 50 |
 # | [09 Llama's attention and its cache](09_llama.ipynb) | a real model's attention and generated words | 50 |
 # | [10 Shrink the cache further](10_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 60 |
 # | [13 See what heads learn](13_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |

@@ -688,4 +688,4 @@ show("'it'", rows, "token width", ("with the cache", "all at once"), digits=2)
 #
 # **Practise:** [six exercises](exercises/06_exercises.ipynb), about 65 minutes.
 #
-# **Next:** [07 Order, padding, and two sequences](07_order.ipynb).
+# **Next:** [07 Give it a sense of order](07_order.ipynb).

@@ -1,14 +1,13 @@
 # %% [markdown]
-# # Order, padding, and two sequences
+# # Give it a sense of order
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/07_order.ipynb)
 #
 # Every story so far began at position 0. What happens to a storyteller that is told to begin at position 64? In this
 # lesson one model loses its thread there, and another tells its story word for word. The difference is how each of them
 # was told the order of the words. You write the second way, the rotation of Llama, from its formula.
-# Then you put texts of different lengths into one batch, and let one text attend to another.
 #
-# **You need** lessons [02](02_masks_and_dropout.ipynb) and [06](06_multi_query.ipynb). **It takes** about 60 minutes.
+# **You need** lessons [02](02_masks_and_dropout.ipynb) and [06](06_multi_query.ipynb). **It takes** about 50 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -31,17 +30,9 @@ from functools import partial
 from textwrap import fill
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
-from course_lib.attention import (
-    LlamaAttention,
-    MultiHeadAttention,
-    apply_rotary,
-    attend,
-    causal_keep,
-    padding_keep,
-)
+from course_lib.attention import LlamaAttention, apply_rotary, attend, causal_keep
 from course_lib.attention import rotary_table as reference_table
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict, sneak
@@ -53,9 +44,11 @@ from course_lib.stories import (
     TRAINED,
     load_storyteller,
     read_held_out,
+    stories,
     with_attention,
 )
 
+# %%
 device = course_device()
 
 
@@ -71,6 +64,30 @@ for first in (0, 16, 64):
 # %% [markdown]
 # "What colour was the ball? It was Lucy." Not one weight of attention was changed between these stories. Only the
 # numbers by which the words are told their positions come from further down a table that the model was trained with.
+#
+# Here are the two models in one picture. Each reads a text that says nothing but "fox", eight times, and its first head
+# compares the "fox" at each position with the "fox" at each other:
+
+# %%
+def scores_of_a_fox(form):  # with itself, by the first head -> (query, key)
+    model = load_storyteller(form)
+    attention = model.attentions[0]
+    x = model.attention_inputs("fox fox fox fox fox fox fox fox")[0][0, 1:]
+    projections = attention.q_proj, attention.k_proj
+    both = [project(x)[None, None, :, :16] for project in projections]
+    if form == "llama":
+        both = [apply_rotary(one, attention.cos[:8], attention.sin[:8]) for one in both]
+    scores = (both[0] @ both[1].mT)[0, 0].detach()
+    return (scores - scores.min()) / (scores.max() - scores.min())
+
+
+two = torch.stack([scores_of_a_fox(form) for form in ("multi-query", "llama")])
+names, everything = ["the model above", "the other one"], torch.ones(8, 8).bool()
+measure = "scores, scaled to 0 to 1"
+head_heatmaps(two, range(1, 9), keep=everything, titles=names, measure=measure)
+
+# %% [markdown]
+# On the right, every diagonal has one colour. How does it come to that?
 #
 # ## Attention does not know the order
 #
@@ -145,17 +162,14 @@ def trainings(form, kind=None):  # the loss, or how sure of a kind, of three see
     return [round(run["sure"][kind] if kind else run["loss"], 2) for run in runs]
 
 
-forms = {"multi-query": "with positions:   ", "no positions": "without positions:"}
-for form, name in forms.items():
-    print(name, "loss", trainings(form))
+forms = "multi-query", "no positions"
+print("loss, with positions and without:", *map(trainings, forms))
 print("sure who gave, with positions:", trainings("multi-query", "order"))
 guess = ...  # a number from 0.5 to 1
-mean = sum(trainings("no positions", "order")) / 3
-predict(guess, lambda: mean, within=0.1)
+predict(guess, lambda: sum(trainings("no positions", "order")) / 3, within=0.1)
 if guess is not ...:
     for kind in ("order", "place", "animal"):
-        both = (trainings(form, kind) for form in forms)
-        print(kind, "with and without:", *both)
+        print(kind, "with and without:", *(trainings(form, kind) for form in forms))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -230,13 +244,11 @@ def score(query_at, key_at):
     return (turn(query, query_at) @ turn(key, key_at)).item()
 
 
-lengths = [round(turn(query, position).norm().item(), 4) for position in range(3)]
-print("length of the query:", lengths)
 for query_at, key_at in ((1, 1), (3, 0), (5, 0)):
     print(f"query at {query_at}, key at {key_at}: score {score(query_at, key_at):7.4f}")
 
 # %% [markdown]
-# A rotation changes the direction, and the length stays. **Predict** the score if the query is at position 100 and the
+# **Predict** the score if the query is at position 100 and the
 # key at position 97.
 
 # %%
@@ -295,30 +307,8 @@ show("angles in degrees", torch.atan2(sin, cos).rad2deg() % 360, "token pair", d
 
 # %% [markdown]
 # Each column is one pair. Pair 0 gains 57.3 degrees per token, pair 1 12.3 and pair 2 only 2.7.
-#
-# **Predict.** A head of Llama 2 has 128 elements, the base is 10000, and its texts have up to 4096 tokens. How many of
-# its 64 pairs make a full turn, or more, within such a text?
-
-# %%
-pair = torch.arange(64, dtype=torch.float64)  # of 128 elements
-speed = 10000.0 ** (-2 * pair / 128)
-come_round = (4096 * speed >= 2 * torch.pi).sum().item()
-guess = ...  # 0 to 64
-predict(guess, lambda: come_round, within=6)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# Most of them do. The slowest pair covers less than a tenth of a turn. A pair that comes round can't tell a distance
-# from that distance plus one turn, but a score is the sum over all pairs, and the others can.
-#
-# Models for longer texts slow their rotations. The literature gives two reasons: the slow pairs turn by angles that the
-# model never met in training (Peng et al., [YaRN: Efficient Context Window Extension of Large Language
-# Models](https://arxiv.org/abs/2309.00071), 2023), and scores at such distances can become very large (Chen et al.,
-# [Extending Context Window of Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595),
-# 2023). Lesson 09 measures another.
-#
-# </details>
+# A pair that has come round can't tell a distance from that distance plus one turn. But a score is the sum over all
+# pairs, and the slower ones can.
 #
 # ## Rotate a head
 #
@@ -447,6 +437,66 @@ print(fill(at_64, 80))
 print("the same story, word for word:", at_0 == at_64)
 
 # %% [markdown]
+# ## Distances that it has never met
+#
+# Where a text begins no longer matters. But a text that is longer than all those in training contains larger
+# *distances*. Let us make some: the first sentence of a story stays where it is, and the rest moves away from it, by
+# 100 positions or more. What could help? A pair that came round in training has met every angle. Those that never did
+# now meet new ones:
+
+# %%
+speeds = 100.0 ** (-torch.arange(8) / 8)  # of the storyteller's eight pairs
+slow = rotary_model.max_len * speeds < 2 * torch.pi  # in the longest text of training
+print("pairs that never made a full turn:", slow.nonzero().flatten().tolist())
+
+
+# %%
+def loss_after(gap, slowed):  # of 20 stories, from the second sentence on
+    angle = torch.arange(1000)[:, None] * speeds / torch.where(slowed, 1 + gap / 100, 1)
+    for attention in rotary_model.attentions:
+        attention.cos, attention.sin = angle.cos().to(device), angle.sin().to(device)
+    losses = []
+    for story in stories(20, seed=77):
+        tokens = rotary_model.encode(story.text)  # (1, token)
+        start = tokens[0].tolist().index(rotary_model.numbers["."]) + 1
+        positions = torch.arange(tokens.shape[1], device=device)[None]
+        positions[:, start:] += gap
+        with torch.no_grad():
+            logits = rotary_model(tokens, positions=positions)[0, start:-1]
+        losses.append(nn.functional.cross_entropy(logits, tokens[0, start + 1 :]))
+    return torch.stack(losses).mean().item()
+
+
+# %%
+choices = {"none": slow & False, "slow": slow, "all": slow | True}
+loss = {name: loss_after(100, slowed) for name, slowed in choices.items()}
+print(f"no gap: {loss_after(0, slow):.2f}; a gap of 100: {loss['none']:.2f}")
+
+# %% [markdown]
+# So the rotations are slowed: at half the speed, 200 positions take a pair as far as 100 did. **Predict** with which
+# the loss is lowest at this gap: if `"none"` of the pairs is slowed to half its speed, the `"slow"` ones of the list
+# above, or `"all"`.
+
+# %%
+guess = ...  # one of the three, in quotes
+predict(guess, lambda: min(loss, key=loss.get))
+if guess is not ...:
+    for gap in (100, 200):
+        row = (f"{name} {loss_after(gap, one):.2f}" for name, one in choices.items())
+        print(f"gap of {gap}, slowed:", ", ".join(row))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# In this model it is lowest when the slow pairs alone are slowed. Slowing all of them hurts far more than the gap: now
+# the next word but one is where the next one was, and the model has not been trained with that. Chen et al. do slow
+# all pairs, and then train a little more ([Extending Context Window of Large Language Models via Positional
+# Interpolation](https://arxiv.org/abs/2306.15595), 2023). Peng et al. slow the slow pairs and leave the fast ones
+# ([YaRN: Efficient Context Window Extension of Large Language Models](https://arxiv.org/abs/2309.00071), 2023), and so
+# does Llama 3.1. Lesson 09 measures another reason for slow rotations.
+#
+# </details>
+#
 # ## Proof
 #
 # Your class gets the matrices of the library's `LlamaAttention`, on sizes that all differ: 5 samples, 7 tokens, width
@@ -494,26 +544,25 @@ def without_minus(x, cos, sin):
     return torch.cat([first * cos + second * sin, second * cos + first * sin], dim=-1)
 
 
-def by_neighbours(x, cos, sin):
-    first, second = x[..., 0::2], x[..., 1::2]  # elements 0, 2, 4 and 1, 3, 5
-    pairs = first * cos - second * sin, second * cos + first * sin
-    return torch.stack(pairs, dim=-1).flatten(-2)
+# %%
+neighbours = [0, 2, 4, 1, 3, 5]  # pairs 0 and 1, 2 and 3, 4 and 5, as halves
 
 
-def run(turned=rotate, values=v, exponent=-2.0, first=0):
+def run(turned=rotate, values=v, exponent=-2.0, first=0, order=range(6)):
     speed = base ** (exponent * torch.arange(3) / head_dim)
     angle = torch.arange(first, first + 6)[:, None] * speed
     cos, sin = angle.cos().to(device), angle.sin().to(device)
     values = turned(v, cos, sin) if values is None else values
-    keep = causal_keep(6, device=device)
-    return attend(turned(q, cos, sin), turned(k, cos, sin), values, keep)[0]
+    queries, keys = (turned(one[..., list(order)], cos, sin) for one in (q, k))
+    return attend(queries, keys, values, causal_keep(6, device=device))[0]
 
 
+# %%
 mistakes = {
     "plus for minus": {"turned": without_minus},
     "values rotated": {"values": None},
     "exponent -i / d": {"exponent": -1.0},
-    "neighbours": {"turned": by_neighbours},
+    "neighbours": {"order": neighbours},
 }
 for name, mistake in mistakes.items():
     off = (run(**mistake) - run()).abs().max().item()
@@ -591,139 +640,11 @@ for head in (0, 1, 7):
 # attention weights must grow towards the last word
 # ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
 #
-# ## A batch of different lengths
-#
-# A batch is one tensor, so shorter texts are filled up with **padding**. In training it is usually on the right. In
-# generation it is on the left, so that all texts end in the same column, after which the next word goes. The padding
-# mask of lesson 02 hides it from all queries:
-
-# %%
-lengths = [6, 3, 2]  # real words of three samples
-keep = padding_keep(lengths, side="left", device=device)  # (batch, 1, 1, key)
-real = keep[:, 0, 0]  # (batch, token)
-show("real words", real.int(), "sample token")
-
-# %% [markdown]
-# In the second row the first real word is in column 3. If a model counts columns, this text is told from position 3 on,
-# and you have read what that does to a model with a table. Its position should be 0, as if the text were alone.
-#
-# **Write it yourself:** count the positions from each sentence's first real word. Padding is hidden, so its positions
-# don't matter, but keep them from being negative: -1 would pick the last row of the table of rotations. (`cumsum` adds
-# up along an axis.)
-
-# %%
-def real_positions(real):
-    # bool, True = a real word, (batch, token) -> int64, (batch, token)
-    raise NotImplementedError  # your lines
-
-
-real_positions = filled("real_positions", real_positions)
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def real_positions(real):
-#     # bool, True = a real word, (batch, token) -> int64, (batch, token)
-#     count = real.cumsum(dim=-1)  # real words up to here, this one included
-#     return (count - 1).clamp(min=0)
-# ```
-#
-# </details>
-
-# %%
-positions = real_positions(real)
-show("positions", positions, "sample token")
-
-# %% [markdown]
-# Indexing the table of rotations with these positions gives each sample angles of its own, which its heads share. This
-# is the test for any padded batch: run each text alone and compare.
-
-# %%
-torch.manual_seed(8)
-batch_q, batch_k, batch_v = torch.randn(3, 3, 2, 6, head_dim).to(device)
-both = causal_keep(6, device=device) & keep  # (batch, 1, query, key)
-
-
-def attend_at(positions, keep, at=slice(None), tokens=slice(None)):
-    # (b, t, pair) -> (b, 1, t, pair)
-    cos_here, sin_here = cos[positions][:, None], sin[positions][:, None]
-    q, k, v = (one[at, :, tokens] for one in (batch_q, batch_k, batch_v))
-    q, k = rotate(q, cos_here, sin_here), rotate(k, cos_here, sin_here)
-    return attend(q, k, v, keep)[0]
-
-
-together = attend_at(positions, both)  # (batch, head, token, head_dim)
-for sample, length in enumerate(lengths):
-    one, last = slice(sample, sample + 1), slice(6 - length, 6)
-    own = torch.arange(length, device=device)[None]
-    alone = attend_at(own, causal_keep(length, device=device), one, last)
-    torch.testing.assert_close(together[one, :, last], alone)
-print("each text comes out of the batch as if it were alone")
-
-# %% [markdown]
-# Suppose that you forget `real_positions` and count the columns. **Predict** whether the outputs of the real words
-# change.
-
-# %%
-columns = torch.arange(6, device=device).expand(3, 6)
-moved_rows = (attend_at(columns, both) - together).transpose(1, 2)[real]
-guess = ...  # "yes" or "no"
-predict(guess, lambda: moved_rows.abs().max().item() > 1e-4)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# They don't, because all words of a text are moved by the same number, and the scores depend on distances only. With
-# rotary positions a constant shift is harmless, apart from rounding. In a model that *adds* a vector per position it is
-# a mistake. When the library transformers *generates* text, it counts from the first real word in both kinds of model,
-# because then one rule serves for both, and the rows of the table are spent on real words only. If you call its GPT-2
-# yourself, it counts the columns unless you give it the positions.
-#
-# </details>
-#
-# Exercise 4 of [the sheet](exercises/07_exercises.ipynb) asks for the last real word of each sentence of a batch that
-# is padded on the right.
-#
-# ## Two sequences: cross-attention
-#
-# A translator reads one sentence while it writes another. The queries come from the sentence that is written, and the
-# keys and values from the sentence that is read. This is **cross-attention**, and it was part of the first transformer.
-# The computation is the same, but two of the projections have another input. There is no causal mask, because the whole
-# other sentence is there already, and usually no rotation, because two different sentences have no common count from
-# which to take a distance.
-
-# %%
-written, read = x[:, 3:], x[:, :5]  # "work for it" attends to "Dream big and work for"
-torch.manual_seed(4)
-w_q, w_k, w_v = (3 * torch.randn(3, 4).to(device) for _ in range(3))
-queries, keys, values = written @ w_q, read @ w_k, read @ w_v
-weights = (queries @ keys.transpose(1, 2) / 4**0.5).softmax(dim=-1)  # (b, query, key)
-context = weights @ values
-expected = F.scaled_dot_product_attention(queries, keys, values)
-torch.testing.assert_close(context, expected)
-print("equal to F.scaled_dot_product_attention, in the shape", tuple(context.shape))
-head_heatmaps(weights[:, None], words[3:], key_words=words[:5])
-
-# %% [markdown]
-# The table need not be square, but each row still sums to 1. There are three output rows, one per query word; the five
-# words of the other sentence have been summed over. Exercise 5 of [the sheet](exercises/07_exercises.ipynb) lets you
-# write it for one head.
-#
-# Lengths may differ, and so may widths: a query and a key must be equally wide, because their dot product is the score,
-# but a value is only multiplied by an attention weight and may have any width. The library's class takes them all:
-
-# %%
-wide = MultiHeadAttention(1024, 2048, num_heads=8, d_qk=512, d_v=888, bias=True)
-print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
-
-# %% [markdown]
 # ## Your turn
 #
 # 1. Write `base = 10000.0` in the cell that makes `cos` and `sin`, and run the cells from there on to the dials. What
 #    happens to pair 1 and pair 2?
 # 2. Let `proof` also see that the output doesn't depend on `first`. Does this alone show that a class rotates?
-# 3. Pad on the right: `side="right"`. Which line of the proof has to change, and does `real_positions` have to?
 #
 # <details><summary>Answers</summary>
 #
@@ -731,8 +652,6 @@ print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 #    less than 3 degrees per token, and pair 2 by about a tenth of a degree.
 # 2. A second module with `first=9` and the same matrices must give the same output. It doesn't show that: a class that
 #    never rotates passes, and only the comparison with the library stops it.
-# 3. `last` becomes `slice(0, length)`. `real_positions` stays as it is, because it counts real words and doesn't ask on
-#    which side the padding is.
 #
 # </details>
 #
@@ -741,9 +660,8 @@ print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 # A single layer of attention doesn't see in which order the words before came; two layers with a mask see something of
 # it, and a storyteller without positions is left to guess who gave and who got. A model that learned a vector for each
 # position loses its thread far from where it learned, and one with your rotation doesn't, because its scores depend on
-# distances. A padded batch gives each text
-# what it would get alone, and queries may come from one sentence while keys and values come from another.
+# distances. And a test that moves the whole text finds two of four silent mistakes without any reference.
 #
 # **Practise:** [five exercises](exercises/07_exercises.ipynb), about 30 minutes.
 #
-# **Next:** [09 Llama's attention and its cache](09_llama.ipynb).
+# **Next:** [08 Padding and two sequences](08_padding.ipynb).

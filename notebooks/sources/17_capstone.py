@@ -408,7 +408,7 @@ print(f"{sum(one.numel() for one in gpt.parameters()):,} parameters")
 #   their own in place of the table of embeddings.
 # - Llama has RMSNorm in place of LayerNorm (lesson 09) and a third matrix in the MLP.
 # - A translation model has a second stack of blocks without a causal mask, the **encoder**, which the decoder queries
-#   by cross-attention (lesson 07). Ours is a **decoder** alone.
+#   by cross-attention (lesson 08). Ours is a **decoder** alone.
 #
 # </details>
 #

@@ -3,7 +3,6 @@
 import math
 
 import torch
-import torch.nn.functional as F
 
 from course_lib.attention import rotary_table as library_table
 
@@ -65,29 +64,6 @@ def distances_backwards(query, key, num_distances, base):
     return torch.stack([key @ rotate_like_transformers(query, c, s) for c, s in zip(cos, sin, strict=True)])
 
 
-def cross_by_loop(x, context, w_q, w_k, w_v):
-    samples = []
-    for asking, asked in zip(x, context, strict=True):
-        scores = (asking @ w_q.T) @ (asked @ w_k.T).T / len(w_k) ** 0.5
-        samples.append(torch.softmax(scores, 1) @ (asked @ w_v.T))
-    return torch.stack(samples)
-
-
-def cross_fused(x, context, w_q, w_k, w_v):
-    return F.scaled_dot_product_attention(F.linear(x, w_q), F.linear(context, w_k), F.linear(context, w_v))
-
-
-def cross_by_einsum(x, context, w_q, w_k, w_v):
-    q, k, v = (torch.einsum("btm,dm->btd", *pair) for pair in ((x, w_q), (context, w_k), (context, w_v)))
-    weights = torch.einsum("bqd,bkd->bqk", q, k).div(q.shape[-1] ** 0.5).softmax(-1)
-    return torch.einsum("bqk,bkd->bqd", weights, v)
-
-
-def cross(x, context, w_q, w_k, w_v, scale=None):
-    q, k, v = x @ w_q.T, context @ w_k.T, context @ w_v.T
-    return torch.softmax(q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale), -1) @ v
-
-
 def neighbours_by_loop(x, cos, sin):
     rotated = torch.zeros_like(x)
     for i in range(x.shape[-1] // 2):
@@ -108,19 +84,6 @@ def neighbours_by_repeat(x, cos, sin):
     return x * cos.repeat_interleave(2, -1) + turned * sin.repeat_interleave(2, -1)
 
 
-def last_by_loop(outputs, lengths):
-    return torch.stack([sample[length - 1] for sample, length in zip(outputs, lengths.tolist(), strict=True)])
-
-
-def last_by_gather(outputs, lengths):
-    index = (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])
-    return outputs.gather(1, index).squeeze(1)
-
-
-def last_by_mask(outputs, lengths):
-    return outputs[torch.arange(outputs.shape[1]) == lengths[:, None] - 1]
-
-
 def turn_by_loop(head_dim, base):
     return torch.tensor([2 * math.pi * base ** (2 * i / head_dim) for i in range(head_dim // 2)])
 
@@ -133,8 +96,52 @@ def turn_by_counting(head_dim, base):
     return 2 * torch.pi / torch.logspace(0, -1 + 2 / head_dim, head_dim // 2, base, dtype=torch.float64)
 
 
+def spread_by_loop(scores):
+    found = {}
+    for query, row in enumerate(scores.tolist()):
+        for key, score in enumerate(row):
+            found.setdefault(query - key, []).append(score)
+    return max(max(same) - min(same) for same in found.values())
+
+
+def spread_by_distance(scores):
+    distance = torch.arange(scores.shape[0])[:, None] - torch.arange(scores.shape[1])
+    spreads = [scores[distance == d].max() - scores[distance == d].min() for d in distance.unique()]
+    return torch.stack(spreads).max()
+
+
+def spread_by_padding(scores):
+    rows, columns = scores.shape
+    largest = 0.0
+    for start in [(row, 0) for row in range(rows)] + [(0, column) for column in range(columns)]:
+        steps = torch.arange(min(rows - start[0], columns - start[1]))
+        same = scores[start[0] + steps, start[1] + steps]
+        largest = max(largest, (same.amax() - same.amin()).item())
+    return largest
+
+
+def alibi_by_loop(num_heads, num_tokens):
+    bias = torch.zeros(num_heads, num_tokens, num_tokens)
+    for head in range(num_heads):
+        for query in range(num_tokens):
+            for key in range(query + 1):
+                bias[head, query, key] = -(2 ** (-8 * (head + 1) / num_heads)) * (query - key)
+    return bias
+
+
+def alibi_by_outer(num_heads, num_tokens):
+    slopes = torch.logspace(-8 / num_heads, -8, num_heads, 2, dtype=torch.float64)
+    position = torch.arange(num_tokens)
+    return torch.einsum("h,qk->hqk", slopes, (position[None] - position[:, None]).clamp(max=0).double())
+
+
+def alibi_in_float32(num_heads, num_tokens):
+    slopes = 1 / 2 ** (8 / num_heads * torch.arange(1, num_heads + 1).float())
+    position = torch.arange(num_tokens).float()
+    return slopes.view(-1, 1, 1) * -(position.view(-1, 1) - position).abs()
+
+
 RIGHT = {
-    "last_real_output": [last_by_loop, last_by_gather, last_by_mask],
     "tokens_per_turn": [turn_by_loop, turn_by_table, turn_by_counting],
     "rotate_neighbours": [rotate_neighbours, neighbours_by_loop, neighbours_by_complex, neighbours_by_repeat],
     "scores_by_distance": [
@@ -143,14 +150,11 @@ RIGHT = {
         distances_by_diagonal,
         lambda q, k, n, b: distances_backwards(k, q, n, b),
     ],
-    "cross_attention": [cross, cross_by_loop, cross_fused, cross_by_einsum],
+    "diagonal_spread": [spread_by_loop, spread_by_distance, spread_by_padding],
+    "alibi_bias": [alibi_by_loop, alibi_by_outer, alibi_in_float32],
 }
 
 WRONG = {
-    "last_real_output": [
-        (lambda o, n: o[n - 1], "has the shape", "Which line decides this size?"),
-        (lambda o, n: last_by_loop(o, n)[:, None], "has the shape"),
-    ],
     "tokens_per_turn": [
         (lambda d, b: (2 * torch.pi / speeds(d, b)).tolist(), "it should be a tensor"),
     ],
@@ -160,7 +164,14 @@ WRONG = {
     "scores_by_distance": [
         (lambda q, k, n, b: distances_by_formula(q, k, n, b).tolist(), "it should be a tensor"),
     ],
-    "cross_attention": [
-        (lambda x, c, q, k, v: cross(x, c, q.T, k.T, v.T), "stopped", "RuntimeError"),
+    "diagonal_spread": [
+        (lambda s: s.diagonal().max() - s.diagonal().min(), "on the main diagonal"),
+        (lambda s: s.diagonal().abs().max(), "it should be"),
+        (lambda s: [s.diagonal(n).max() - s.diagonal(n).min() for n in range(len(s))], "it should be"),
+    ],
+    "alibi_bias": [
+        (lambda h, t: -alibi_by_loop(h, t), "bias-wrong-sign"),
+        (lambda h, t: alibi_by_loop(h, t)[:, -1], "has the shape"),
+        (lambda h, t: alibi_by_loop(h, t) * 2, "it should be"),
     ],
 }

@@ -76,29 +76,6 @@ def rotate_in_place(x, cos, sin):
     return x
 
 
-def positions_by_loop(real):
-    positions = torch.zeros(real.shape, dtype=torch.long)
-    for sample, row in enumerate(real.tolist()):
-        count = 0
-        for token, is_real in enumerate(row):
-            positions[sample, token] = count
-            count += is_real
-    return positions
-
-
-def positions_by_first(real):
-    first = real.long().argmax(dim=1, keepdim=True)
-    return (torch.arange(real.shape[1]) - first).clamp(min=0)
-
-
-def positions_where_real(real):
-    return torch.where(real, torch.cumsum(real, 1) - 1, 0)
-
-
-def positions_without_clamp(real):
-    return torch.arange(real.shape[1]) - real.long().argmax(dim=1, keepdim=True)
-
-
 class Rotary(nn.Module):
     """Keys and values are copied for the query heads that share them."""
 
@@ -166,7 +143,6 @@ class RotaryTiled(Rotary):
 
 RIGHT = {
     "MyRotaryAttention": [Rotary, RotaryByComplexNumbers],
-    "real_positions": [positions_by_loop, positions_by_first, positions_where_real],
     "rotary_table": [
         table_by_loop,
         table_by_outer,
@@ -186,11 +162,6 @@ WRONG = {
         (RotaryInPairs, "rotates pairs of neighbours"),
         (RotaryFromOne, "rotary-wrong-turn"),
         (RotaryTiled, "kv-heads-tiled"),
-    ],
-    "real_positions": [
-        (positions_without_clamp, "it should be"),
-        (lambda real: (real.double().cumsum(1) - 1).clamp(min=0), "it should be int64"),
-        (lambda real: real.sum(1) - 1, "has the shape"),
     ],
     "rotary_table": [
         (lambda t, d, b: table(torch.arange(t) * speeds(d, b)), "stopped", "RuntimeError"),

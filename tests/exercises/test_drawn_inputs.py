@@ -138,7 +138,8 @@ def plain_sizes(given):
     if isinstance(first, FromSource) and first.name == "wrapper":
         return first.arguments[:3]
     if isinstance(first, (FromSource, list, torch.Tensor)):
-        return next(tuple(one.shape) for one in tensors_in(given))
+        sizes = [tuple(one.shape) for one in tensors_in(given)]
+        return sizes[0] if sizes else (len(first),)  # of rows without a tensor: how many
     return given[:4]
 
 

@@ -162,3 +162,10 @@ def test_other_dtypes_and_gradients(dtype):
 def test_bad_input_is_refused_in_words(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_a_table_of_something_else_says_what_it_holds():
+    scores = torch.tensor([[0.5, 1.0], [0.25, 0.5]])
+    picture = heatmap(scores, ("a", "b"), keep=torch.ones(2, 2, dtype=torch.bool), measure="scores, scaled to 0 to 1")
+    assert picture.description.startswith("Scores, scaled to 0 to 1, 2 queries by 2 keys. a: a 0.50, b 1.00.")
+    assert picture.caption == "Rows are queries, columns are keys."

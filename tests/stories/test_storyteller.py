@@ -347,6 +347,43 @@ def test_an_output_of_another_shape_is_refused():
         with_attention(small(MultiHeadAttention), LastToken)
 
 
+@pytest.mark.parametrize("form", ["multi-query", "llama"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_each_text_of_a_padded_batch_is_scored_as_it_is_alone(form, side):
+    model = load_storyteller(form)
+    rows = [model.encode(text)[0] for text in ("Once there was a", "This is the story of Ruth the fox.", BEGINNING)]
+    longest = max(map(len, rows))
+    tokens, real = torch.full((3, longest), 7), torch.zeros(3, longest, dtype=torch.bool)
+    for sample, row in enumerate(rows):
+        start = longest - len(row) if side == "left" else 0
+        tokens[sample, start : start + len(row)], real[sample, start : start + len(row)] = row, True
+    positions = (real.cumsum(1) - 1).clamp(min=0)
+    logits = model(tokens, positions=positions, keep=real[:, None, None])
+    for sample, row in enumerate(rows):
+        torch.testing.assert_close(logits[sample, real[sample]], model(row[None])[0], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("option", "form", "said"),
+    [
+        ({"positions": ONE}, "no positions", "MultiQueryAttention takes no `positions`: leave it out, or"),
+        (
+            {"positions": ONE.float()},
+            "llama",
+            "positions must be a tensor of integers (torch.int64), got torch.fl",
+        ),
+    ],
+)
+def test_a_storyteller_refuses_options_that_its_attention_does_not_take(option, form, said):
+    with pytest.raises(TypeError, match=re.escape(said)):
+        load_storyteller(form)(ONE, **option)
+
+
+def test_a_class_that_takes_no_mask_is_named():
+    with pytest.raises(TypeError, match=re.escape("Mine takes no `keep`: leave it out")):
+        small(Mine)(ONE, keep=torch.ones(1, 1, 1, 3, dtype=torch.bool))
+
+
 def test_weights_that_do_not_fit_are_refused():
     model = small()
     with pytest.raises(ValueError, match=re.escape("don't fit GroupedQueryAttention: it has")) as caught:
@@ -360,6 +397,11 @@ def test_weights_that_do_not_fit_are_refused():
         (lambda model: model.write("Once there was a zebra."), "the model doesn't know 'zebra': use words of its"),
         (lambda model: model.write("owl " * 50), "the model reads 40 tokens at most (max_len), not 51: shorten"),
         (lambda model: model.write(temperature=-1), "temperature is -1: give 0 for the likeliest words, or more"),
+        (lambda model: model(ONE, positions=ONE[0]), "positions is (3,), but tokens is (1, 3): give one per"),
+        (
+            lambda model: model(ONE, positions=ONE + 40),
+            "positions holds 40, but the model's go from 0 to 39: count",
+        ),
         (lambda model: model(ONE[0]), "tokens must be (batch, token), got the shape (3,): give what `encode` returns"),
         (
             lambda model: model(ONE + 343),
