@@ -150,7 +150,7 @@ RIGHT = {
         distances_by_diagonal,
         lambda q, k, n, b: distances_backwards(k, q, n, b),
     ],
-    "diagonal_spread": [spread_by_loop, spread_by_distance, spread_by_padding],
+    "diagonal_range": [spread_by_loop, spread_by_distance, spread_by_padding],
     "alibi_bias": [alibi_by_loop, alibi_by_outer, alibi_in_float32],
 }
 
@@ -164,7 +164,7 @@ WRONG = {
     "scores_by_distance": [
         (lambda q, k, n, b: distances_by_formula(q, k, n, b).tolist(), "it should be a tensor"),
     ],
-    "diagonal_spread": [
+    "diagonal_range": [
         (lambda s: s.diagonal().max() - s.diagonal().min(), "on the main diagonal"),
         (lambda s: s.diagonal().abs().max(), "it should be"),
         (lambda s: [s.diagonal(n).max() - s.diagonal(n).min() for n in range(len(s))], "it should be"),

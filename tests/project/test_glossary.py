@@ -16,6 +16,7 @@ EXCEPTIONS = {  # names of exercises, which learners' notebooks contain, and of 
     "patient_a": "in lesson 15 the metaphor stays",
     "patient_b": "likewise",
     "patient_c": "likewise",
+    "patient_d": "likewise, in lesson 08",
 }
 
 

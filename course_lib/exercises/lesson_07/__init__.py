@@ -6,7 +6,7 @@ from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
     alibi_bias,
-    diagonal_spread,
+    diagonal_range,
     my_rotary_attention,
     rotary_table,
     rotate,
@@ -37,7 +37,7 @@ rotate = from_earlier("rotate")""",
         tokens_per_turn.EXERCISE,
         scores_by_distance.EXERCISE,
         rotate_neighbours.EXERCISE,
-        diagonal_spread.EXERCISE,
+        diagonal_range.EXERCISE,
         alibi_bias.EXERCISE,
     ),
     blanks=(rotary_table.EXERCISE, rotate.EXERCISE, my_rotary_attention.EXERCISE),

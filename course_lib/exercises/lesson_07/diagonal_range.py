@@ -5,13 +5,13 @@ import torch
 from course_lib.exercises.function_exercise import FunctionExercise
 
 
-def diagonal_spread(scores):  # (query, key) -> one number
+def diagonal_range(scores):  # (query, key) -> one number
     num_queries, num_keys = scores.shape
-    spread = torch.tensor(0.0, dtype=scores.dtype)
+    largest = torch.tensor(0.0, dtype=scores.dtype)
     for offset in range(1 - num_queries, num_keys):
         same_distance = scores.diagonal(offset)
-        spread = torch.maximum(spread, same_distance.max() - same_distance.min())
-    return spread
+        largest = torch.maximum(largest, same_distance.max() - same_distance.min())
+    return largest
 
 
 def _as_number(result: object, *_: object) -> object:
@@ -19,7 +19,7 @@ def _as_number(result: object, *_: object) -> object:
 
 
 EXERCISE = FunctionExercise(
-    diagonal_spread,
+    diagonal_range,
     title="Write the test that catches it",
     difficulty=2,
     minutes=6,
@@ -49,28 +49,28 @@ scores.max() - scores.min()
     how far any two scores are from each other
     ? Which scores have the same distance between query and key?
 range(1 - num_queries, num_keys) => range(num_keys)
-    the spread on the main diagonal and above it
+    the largest difference on the main diagonal and above it
     ? Where do the scores of a query stand that comes after its key?
 range(1 - num_queries, num_keys) => range(1 - num_queries, 1)
-    the spread on the main diagonal and below it
+    the largest difference on the main diagonal and below it
     ? Which distances does your loop leave out?
 range(1 - num_queries, num_keys) => range(1)
-    the spread on the main diagonal alone
+    the largest difference on the main diagonal alone
     ? Which distances does your loop leave out?
 scores.diagonal(offset) => scores.flip(1).diagonal(offset)
-    the spread on the other diagonals, from the upper right to the lower left
+    the largest difference on the other diagonals, from the upper right to the lower left
     ? Along which diagonal is the distance the same?
-torch.maximum(spread, same_distance.max() - same_distance.min()) => spread + same_distance.max() - same_distance.min()
-    the sum of all spreads; asked for is the largest
+torch.maximum(largest, same_distance.max() - same_distance.min()) => largest + same_distance.max() - same_distance.min()
+    the sum of all differences; asked for is the largest
     ? What should your loop keep of the diagonals before?
-torch.maximum(spread, same_distance.max() - same_distance.min()) => torch.maximum(spread, same_distance.std(correction=0))
+torch.maximum(largest, same_distance.max() - same_distance.min()) => torch.maximum(largest, same_distance.std(correction=0))
     the largest standard deviation; asked for is the largest difference of two scores
     ? How far apart are the largest and the smallest score of a diagonal?
 (scores.max(0).values - scores.min(0).values).max()
-    the largest spread within a column: there the distances differ
+    the largest difference within a column: there the distances differ
     ? Which scores have the same distance between query and key?
 (scores.max(1).values - scores.min(1).values).max()
-    the largest spread within a row: there the distances differ
+    the largest difference within a row: there the distances differ
     ? Which scores have the same distance between query and key?
 """,
 )
