@@ -32,7 +32,7 @@ EXERCISE = CacheExercise(
     MyRollingCache,
     title="A rolling cache",
     difficulty=3,
-    minutes=7,
+    minutes=6,
     rolling=True,
     prompt=(
         "A cache that never grows: it reserves `num_sinks + window` slots once, in buffers, and keeps the first "

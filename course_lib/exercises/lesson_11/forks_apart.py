@@ -35,7 +35,8 @@ class Pages:
         if self.flaw == "one table":
             self.tables[twin] = table
         if length % self.size and self.flaw != "shared":
-            self.blocks.append(list(self.blocks[table[-1]]))
+            copied = [None] * self.size if self.flaw == "empty" else list(self.blocks[table[-1]])
+            self.blocks.append(copied)
             self.tables[twin][-1] = len(self.blocks) - 1
         if self.flaw == "late":
             self.lengths[twin] = len(table) * self.size
@@ -74,6 +75,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
             ("full blocks are shared", "shared", 0),
             ("the fork begins after the empty slots", "late", 1),
             ("both have one block table", "one table", 1),
+            ("the copy of the last block is empty", "empty", 1),
         ]
     ):
         size = 3 + rng.integer(4)
