@@ -39,7 +39,7 @@ class MyLatentAttention(nn.Module):
         self.rotary_q_proj = nn.Linear(d_in, num_heads * rotary_dim, bias=False)
         self.latent_proj = nn.Linear(d_in, latent_dim, bias=False)  # down
         self.latent_norm = nn.RMSNorm(latent_dim, eps=1e-6)
-        self.rotary_k_proj = nn.Linear(d_in, rotary_dim, bias=False)  # one for all heads
+        self.rotary_k_proj = nn.Linear(d_in, rotary_dim, bias=False)
         self.k_proj = nn.Linear(latent_dim, num_heads * head_dim, bias=False)  # up
         self.v_proj = nn.Linear(latent_dim, num_heads * head_dim, bias=False)
         self.out_proj = nn.Linear(num_heads * head_dim, d_in, bias=False)
