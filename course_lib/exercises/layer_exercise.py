@@ -28,11 +28,19 @@ ROUNDING = 1e-3  # in float32
 
 
 class Run(NamedTuple):
-    """One run of the layer: its input, the pieces in which it comes, none for all at once, and words about it."""
+    """One run of the layer.
+
+    Attributes:
+        x: Its input.
+        about: Words about it.
+        pieces: The numbers of tokens in which x comes, with a cache; none for all at once.
+        trains: Whether gradients are compared: of large elements they are all rounding.
+    """
 
     x: Tensor
-    pieces: Sequence[int]
     about: str
+    pieces: Sequence[int] = ()
+    trains: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +96,7 @@ class LayerExercise(WithWrongAnswers):
         rng: InputGenerator,
     ) -> Verdict | None:
         options: dict[str, Any] = {"steps": run.pieces, "cache": FromSource(*self.cache)} if run.pieces else {}
-        options |= {} if run.pieces else {"cotangent": rng.normal(*run.x.shape)}
+        options |= {"cotangent": rng.normal(*run.x.shape)} if run.trains else {}
         ran = module.run(weights, (run.x,), **options)
         right = _ran(self.solution, weights, sizes, run, options)
         if ran.changed:
@@ -150,10 +158,10 @@ def _draw_runs(d_in: int, rng: InputGenerator) -> list[Run]:
     batch, tokens, more = rng.sizes(3, 5, 12)
     pieces = draw_pieces(more, rng)
     return [
-        Run(rng.normal(batch, tokens, d_in), (), f"{batch} samples of {tokens} tokens"),
-        Run(rng.normal(1, 1, d_in), (), "one token"),
-        Run(rng.normal(2, more, d_in, std=4.0), (), f"2 samples of {more} tokens, larger elements"),
-        Run(rng.normal(batch, more, d_in), pieces, f"pieces of {listed(list(map(str, pieces)))} tokens with a cache"),
+        Run(rng.normal(batch, tokens, d_in), f"{batch} samples of {tokens} tokens", trains=True),
+        Run(rng.normal(1, 1, d_in), "one token"),
+        Run(rng.normal(2, more, d_in, std=4.0), f"2 samples of {more} tokens, larger elements"),
+        Run(rng.normal(batch, more, d_in), f"pieces of {listed(list(map(str, pieces)))} tokens with a cache", pieces),
     ]
 
 

@@ -174,11 +174,11 @@ predict(guess, lambda: max(higher, key=higher.get))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The keys, by several times as much. An error in a value is mixed in as it is, with errors of other values that partly
-# cancel it. An error in a key goes through the softmax, and can send a query to another token. (We saw the same in the
-# weight split, the multi-query and the grouped-query storyteller.) Larger models need still more care with keys: some
-# dimensions of their keys hold numbers much larger than the rest, and get a step of their own, over many tokens (Liu et
-# al., [KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache](https://arxiv.org/abs/2402.02750), 2024).
+# The keys, by several times as much, and so it was in the weight split, the multi-query and the grouped-query
+# storyteller. A wrong key can send a query to another token; a wrong value blurs what that token brings. Larger models
+# need still more care with keys: some dimensions of their keys hold numbers much larger than the rest, and get a step
+# of their own, over many tokens (Liu et al., [KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV
+# Cache](https://arxiv.org/abs/2402.02750), 2024).
 #
 # </details>
 #

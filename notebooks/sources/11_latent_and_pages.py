@@ -245,7 +245,7 @@ with torch.no_grad():
 
 # %% [markdown]
 # (The rotation is missing here.) **Write it yourself, from an empty class**, in the absorbed form. The norm is
-# `nn.RMSNorm`, whose `eps` should be one millionth. All other steps are those of lessons 05 to 09.
+# `nn.RMSNorm` with an epsilon of one millionth. All other steps are those of lessons 05 to 09.
 
 
 # %%
