@@ -482,8 +482,8 @@ MyRollingCache = filled("MyRollingCache", MyRollingCache)
 #
 # <details><summary>Hint 2</summary>
 #
-# The new token's position is the length before you count it. A slot of a buffer, `[:, :, slot]`, has no axis for the
-# token, so write `key[:, :, 0]` into it.
+# The new token's position is the length before you count it. An int as an index takes its axis away, so what you write
+# into a slot is `key[:, :, 0]`.
 #
 # </details>
 #
