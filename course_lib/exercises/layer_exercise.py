@@ -73,7 +73,7 @@ class LayerExercise(WithWrongAnswers):
             try:
                 module, right = answer.build(sizes, seed=0), build_module(self.solution, sizes, 0)
                 if (wrong := _parameters(module, right, about)) is not None:
-                    return wrong
+                    return self._unwritten(answer, module, runs[0].x) or wrong
                 weights = _weights(right, rng)
                 for run in runs:
                     about = f"The run: {built} and {run.about}."
@@ -85,6 +85,14 @@ class LayerExercise(WithWrongAnswers):
             except LearnerError as error:
                 return stopped(error, (self.name, answer.name), {}, (about,))
         return passed("Right at once and in pieces, for layers of different sizes, with its gradients.", ())
+
+    def _unwritten(self, answer: Answer, module: BuiltModule, x: Tensor) -> Verdict | None:
+        """Say so if a module whose parameters are wrong isn't written to its end."""
+        try:
+            module.run({}, (x,))
+        except LearnerError as error:
+            return stopped(error, (self.name, answer.name), {}) if error.unwritten else None
+        return None
 
     def _compare(
         self,

@@ -2,6 +2,7 @@
 
 import torch
 
+
 def mask_by_loop(query_len, key_len, window, num_sinks):
     rows = []
     for query in range(query_len):
@@ -56,6 +57,14 @@ def scores_by_distance(query, keys, cos, sin):
     return torch.einsum("hqd,hkd->hqk", query, turned) * query.shape[2] ** -0.5
 
 
+def scores_of_all(query, keys, cos, sin):
+    """The query is put in front of every key's place: all rotated together."""
+    kept = keys.shape[1]
+    both = rotated(torch.cat([keys, query.expand(-1, kept, -1)], dim=0), cos[:kept], sin[:kept])
+    keys, queries = both.chunk(2)
+    return (queries[:, -1:] @ keys.mT).div(query.shape[-1] ** 0.5)
+
+
 def ring_by_list(ring, length, new):
     window = ring.shape[0]
     kept = {position % window: ring[position % window] for position in range(max(0, length - window), length)}
@@ -74,6 +83,18 @@ def ring_by_index(ring, length, new):
     last = torch.arange(max(0, len(new) - window), len(new))  # of several tokens for one slot, the newest
     after[(length + last) % window] = new[last]
     return seen, after
+
+
+def ring_one_by_one(ring, length, new):
+    """One new token after the other; what it overwrites was read before."""
+    after, seen = [*ring], []
+    for position in range(length - len(ring) + 1, length):
+        if position >= 0:
+            seen.append(after[position % len(ring)])
+    for offset, key in enumerate(new):
+        seen.append(key)
+        after[(length + offset) % len(ring)] = key
+    return torch.stack(seen), torch.stack(after)
 
 
 def ring_written_first(ring, length, new):
@@ -100,6 +121,17 @@ def probe_by_gradient(code, x):
     return int((x.grad.abs().amax(dim=(0, 2)) > 1e-12).sum())
 
 
+def probe_in_one_batch(code, x):
+    """All changed texts as one batch, sample by sample."""
+    moved = torch.zeros(x.shape[1], dtype=torch.bool)
+    for sample in x:
+        many = sample.repeat(x.shape[1] + 1, 1, 1)
+        many[torch.arange(x.shape[1]), torch.arange(x.shape[1])] -= 2.0
+        last = code(many)[:, -1]
+        moved |= ((last[:-1] - last[-1]).abs() > 1e-9).any(dim=1)
+    return moved.sum().item()
+
+
 def probe_first_that_moves(code, x):
     for token in range(x.shape[1]):
         other = x.clone()
@@ -124,9 +156,9 @@ RIGHT = {
         earliest_by_sets,
         lambda p, w, kinds: torch.tensor(earliest_by_layers(p, w, kinds)),
     ],
-    "streaming_scores": [scores_by_place, scores_by_distance],
-    "mended_ring": [ring_by_list, ring_by_index],
-    "window_probe": [probe_by_zeros, probe_by_gradient],
+    "streaming_scores": [scores_by_place, scores_by_distance, scores_of_all],
+    "mended_ring": [ring_by_list, ring_by_index, ring_one_by_one],
+    "window_probe": [probe_by_zeros, probe_by_gradient, probe_in_one_batch],
 }
 
 WRONG = {

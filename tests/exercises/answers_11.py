@@ -44,6 +44,14 @@ def taken_by_ceil(prefix, lengths, block_size):
     return full + sum((length - full * block_size + block_size - 1) // block_size for length in lengths)
 
 
+def taken_by_walking(prefix, lengths, block_size):
+    blocks = 0
+    for sequence, length in enumerate(lengths):
+        start = 0 if sequence == 0 else prefix - prefix % block_size
+        blocks += len(range(start, length, block_size))
+    return blocks
+
+
 def gather_by_loop(memory, tables, lengths):
     longest = max(lengths)
     keys = torch.zeros(len(tables), longest, memory.shape[2], dtype=memory.dtype)
@@ -59,6 +67,16 @@ def gather_padded(memory, tables, lengths):
     keep = [torch.ones(length, dtype=torch.bool) for length in lengths]
     pad = torch.nn.utils.rnn.pad_sequence
     return pad(rows, batch_first=True), pad(keep, batch_first=True)
+
+
+def gather_by_index(memory, tables, lengths):
+    slots, longest = memory.shape[1], max(lengths)
+    rows = torch.zeros(len(tables), longest, dtype=torch.long)
+    for row, (table, length) in enumerate(zip(tables, lengths, strict=True)):
+        at = torch.arange(length)
+        rows[row, :length] = torch.tensor(table)[at // slots] * slots + at % slots
+    keep = torch.stack([torch.arange(longest) < length for length in lengths])
+    return memory.flatten(0, 1)[rows] * keep.unsqueeze(-1), keep
 
 
 def gather_by_tables(memory, tables, lengths):
@@ -98,6 +116,18 @@ def apart_by_lists(pages, prompt, first, second, early=False):
     return tuple(read[sequence] == one for sequence, one in zip(sequences, right, strict=True))
 
 
+def apart_by_helper(pages, prompt, first, second):
+    def write(sequence, tokens):
+        for token in tokens:
+            pages.append(sequence, token)
+
+    write(old := pages.start(), prompt)
+    new = pages.fork(old)
+    write(old, first)
+    write(new, second)
+    return pages.read(old) == prompt + first, pages.read(new) == prompt + second
+
+
 def apart_without_fork(pages, prompt, first, second):
     old, new = pages.start(), pages.start()
     for token in prompt + first:
@@ -119,9 +149,9 @@ RIGHT = {
         lambda p, t, s: t[divmod(p, s)[0]] * s + divmod(p, s)[1],
         lambda p, t, s: p + (t[p // s] - p // s) * s,
     ],
-    "blocks_taken": [taken_by_sets, taken_by_ceil],
-    "mended_gather": [gather_by_loop, gather_padded],
-    "forks_apart": [apart_in_turns, apart_by_lists],
+    "blocks_taken": [taken_by_sets, taken_by_ceil, taken_by_walking],
+    "mended_gather": [gather_by_loop, gather_padded, gather_by_index],
+    "forks_apart": [apart_in_turns, apart_by_lists, apart_by_helper],
 }
 
 WRONG = {

@@ -104,7 +104,7 @@ EXERCISE = FunctionExercise(
     hints=(
         "The old sequence should be `prompt + first` in the end, the new one `prompt + second`.",
         "Read both only after both have been written: the second may overwrite what the first wrote.",
-        "`return pages.read(one) == prompt + first, pages.read(other) == prompt + second`.",
+        "Two comparisons, one for each sequence, with a comma between them, make the two bools.",
     ),
     draw=_draw,
     axes="old new",

@@ -59,7 +59,9 @@ class Pages:
         table = Table(
             [[(word or "·", block.color if word else WHITE) for word in block.words] for block in self.blocks],
             rows=[f"block {block.number}" for block in self.blocks],
-            marks=[(listed([self.names[user] for user in block.users]) or "free", block.color) for block in self.blocks],
+            marks=[
+                (listed([self.names[user] for user in block.users]) or "free", block.color) for block in self.blocks
+            ],
             cell=(int(width), STYLE.cell),
             row_style=SMALL,
         )
