@@ -54,9 +54,9 @@ class CacheExercise(WithWrongAnswers):
             try:
                 if (wrong := self._filled(answer, sizes, steps, ran)) is not None:
                     return wrong
-                if not self.rolling:
-                    if (wrong := _after_refusal(answer.build(sizes, seed=0), steps, ran[-1])) is not None:
-                        return wrong
+                refusal = None if self.rolling else _after_refusal(answer.build(sizes, seed=0), steps, ran[-1])
+                if refusal is not None:
+                    return refusal
                 numbers = 2 * math.prod((*sizes[:2], sizes[2] + sum(sizes[4:]), sizes[3]))
                 if (wrong := _not_reserved(answer.build(sizes, seed=0), numbers, ran[-1].moved)) is not None:
                     return wrong

@@ -290,9 +290,9 @@ for name, model in three.items():
     print(f"{name:25}", *(f"{mean:9.2f}" for mean in means))
 
 # %% [markdown]
-# Beyond the reach neither is better than a blind guess. The middle is what separates them. To know a name there, a token
-# on the way has to pick it up in the first block and hand it on in the second. The model that was trained with the
-# window has *learned* this relay. The other could always look back directly and never had to.
+# Beyond the reach neither is better than a blind guess. The middle is what separates them. To know a name there, a
+# token on the way has to pick it up in the first block and hand it on in the second. The model that was trained with
+# the window has *learned* this relay. The other could always look back directly and never had to.
 #
 # So why not mix the two? In Gemma 3 five layers with a window are followed by a global one, which keeps everything. In
 # gpt-oss every second layer has a window, of 128 tokens.
@@ -319,8 +319,8 @@ predict(guess, lambda: kept_layers / 2**30, within=0.3)
 # 2023](https://arxiv.org/abs/2309.17453) explain this by the softmax. The attention weights of a query sum to 1, even
 # if none of the keys is of use to it, so a head learns to put what it doesn't need on the first token, which every
 # query can see: an **attention sink**. Its value is small, so it adds little to the context ([Gu et al., When Attention
-# Sink Emerges in Language Models: An Empirical View, 2024](https://arxiv.org/abs/2410.10781)). Here is such a head, with
-# made-up numbers, for the query "it":
+# Sink Emerges in Language Models: An Empirical View, 2024](https://arxiv.org/abs/2410.10781)). Here is such a head,
+# with made-up numbers, for the query "it":
 
 # %%
 sink_scores = torch.tensor([4.0, 0.3, -0.2, 0.5, 0.1, 0.4])
@@ -345,9 +345,9 @@ predict(guess, lambda: without_first[0] / with_first[1], within=1)
 #
 # </details>
 #
-# The remedy is cheap: keep the first few tokens besides the window (the paper keeps four). Exercise 1 asks for the mask.
-# Do our storytellers have a sink? Their stories begin with a token that means nothing. What share of its attention does
-# each head spend on it, and how large is its value in each block, if the others' mean is 1?
+# The remedy is cheap: keep the first few tokens besides the window (the paper keeps four). Exercise 1 asks for the
+# mask. Do our storytellers have a sink? Their stories begin with a token that means nothing. What share of its
+# attention does each head spend on it, and how large is its value in each block, if the others' mean is 1?
 
 # %%
 split = load_storyteller("weight split").to(device)
@@ -421,8 +421,8 @@ sink_weights = filled("sink_weights", sink_weights)
 # ## A cache that does not grow
 #
 # A mask saves no memory: the keys that it hides are still there. But a key that no later query can reach need not be
-# kept, so the new one may overwrite it. The cache becomes a ring of `window` slots, a **rolling cache**. Choose *Window*
-# in the figure and step through it, then *Window and a sink*:
+# kept, so the new one may overwrite it. The cache becomes a ring of `window` slots, a **rolling cache**. Choose
+# *Window* in the figure and step through it, then *Window and a sink*:
 
 # %%
 decode()

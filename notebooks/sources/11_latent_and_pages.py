@@ -448,10 +448,10 @@ for form in ("weight split", "llama", "multi-query", "latent"):
     print(f"{form:13} {bytes_per_token:15.0f}", *(f"{one:>13}" for one in ranges))
 
 # %% [markdown]
-# The latent form keeps as few bytes as multi-query attention, a quarter of the weight split's. At its best it is as sure
-# of the facts, but it was not at its best each time, and multi-query attention was. DeepSeek reports the opposite order
-# for far larger models: in appendix D of the paper, multi-head attention did better than sharing heads, and latent
-# attention better than multi-head.
+# The latent form keeps as few bytes as multi-query attention, a quarter of the weight split's. At its best it is as
+# sure of the facts, but it was not at its best each time, and multi-query attention was. DeepSeek reports the opposite
+# order for far larger models: in appendix D of the paper, multi-head attention did better than sharing heads, and
+# latent attention better than multi-head.
 #
 # ## No waste: a cache in pages
 #
@@ -550,7 +550,8 @@ print("both stories read their own tokens, in order")
 
 # %% [markdown]
 # And what does a page cost that isn't full? Each sequence can have empty slots in its last block only, so larger blocks
-# waste more. These are the slots that 300 stories would take, in blocks of several sizes, in proportion to their tokens:
+# waste more. These are the slots that 300 stories would take, in blocks of several sizes, in proportion to their
+# tokens:
 
 # %%
 lengths = [teller.encode(one.text).shape[1] for one in some_stories(300, seed=7)]

@@ -40,7 +40,7 @@ def taken_by_sets(prefix, lengths, block_size):
 
 
 def taken_by_ceil(prefix, lengths, block_size):
-    full, rest = divmod(prefix, block_size)
+    full = (prefix - prefix % block_size) // block_size
     return full + sum((length - full * block_size + block_size - 1) // block_size for length in lengths)
 
 

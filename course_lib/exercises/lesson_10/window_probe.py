@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from course_lib.exercises.answering.from_source import FromSource
 from course_lib.exercises.exercise import Case
 from course_lib.exercises.function_exercise import FunctionExercise

@@ -84,10 +84,10 @@ def draw_latent(layer: LatentAttention, x: Tensor) -> Picture:
     """
     if not isinstance(layer, LatentAttention):
         raise TypeError(f"layer must be a LatentAttention, got {type(layer).__name__}.")
-    heads, latent, width, rotary = layer.num_heads, layer.latent_dim, layer.head_dim, layer.rotary_dim
-    if heads > MOST_HEADS or max(latent, width, layer.value_dim) > MOST_WIDTH:
+    heads, latent, width, value = layer.num_heads, layer.latent_dim, layer.head_dim, layer.value_dim
+    if heads > MOST_HEADS or max(latent, width, value) > MOST_WIDTH:
         raise ValueError(
-            f"the layer has {heads} heads, latents of {latent} and heads of {max(width, layer.value_dim)} numbers: give "
+            f"the layer has {heads} heads, latents of {latent} and heads of {max(width, value)} numbers: give "
             f"one with at most {MOST_HEADS} heads and {MOST_WIDTH} numbers."
         )
     _check_equal(layer, x)
@@ -97,7 +97,7 @@ def draw_latent(layer: LatentAttention, x: Tensor) -> Picture:
         "and go on as multi-head attention",
         [
             [("", kept), ("k_proj", Vectors("keys", width, heads)), ("·", Vectors("queries", width, heads))],
-            [("", kept), ("v_proj", Vectors("values", layer.value_dim, heads))],
+            [("", kept), ("v_proj", Vectors("values", value, heads))],
         ],
     )
     absorbed = LatentForm(
@@ -105,11 +105,11 @@ def draw_latent(layer: LatentAttention, x: Tensor) -> Picture:
         "and go on as multi-query attention",
         [
             [("", Vectors("queries", width, heads)), ("k_proj", Vectors("absorbed", latent, heads)), ("·", kept)],
-            [("", Vectors("mixed latents", latent, heads)), ("v_proj", Vectors("context", layer.value_dim, heads))],
+            [("", Vectors("mixed latents", latent, heads)), ("v_proj", Vectors("context", value, heads))],
         ],
     )
     caption = f"Both give the same output, checked in float64. In the cache: {latent} numbers of the latent"
-    caption += f", and {rotary} of a rotary key, which is not drawn."
+    caption += f", and {layer.rotary_dim} of a rotary key, which is not drawn."
     note = "A cell is one number. The outlined vector is cached; a colour is a head."
     return Picture.of(Panels([up, absorbed], "Two orders of one product", note, caption))
 
