@@ -73,7 +73,8 @@ class LayerExercise(WithWrongAnswers):
             try:
                 module, right = answer.build(sizes, seed=0), build_module(self.solution, sizes, 0)
                 if (wrong := _parameters(module, right, about)) is not None:
-                    return self._unwritten(answer, module, runs[0].x) or wrong
+                    unwritten = self._unwritten(answer, module, runs[0].x)
+                    return wrong if unwritten is None else unwritten
                 weights = _weights(right, rng)
                 for run in runs:
                     about = f"The run: {built} and {run.about}."

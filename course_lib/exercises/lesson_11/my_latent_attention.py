@@ -72,9 +72,9 @@ class MyLatentAttention(nn.Module):
 
 
 def _sizes(rng: InputGenerator) -> tuple[int, ...]:
-    num_heads, half, head_dim, more = rng.sizes(4, 2, 7)
-    # latent_dim and rotary_dim differ from all others, so that no width fits in the place of another
-    return rng.choice((23, 29, 31)), num_heads, head_dim + 2 * half + more, head_dim, 2 * half
+    # No width, nor that of all heads, fits in the place of another.
+    num_heads, head_dim, _ = rng.shuffled((3, 5, 7))
+    return rng.choice((23, 29, 31)), num_heads, rng.choice((9, 11, 13)), head_dim, rng.choice((4, 6, 8))
 
 
 EXERCISE = LayerExercise(
