@@ -140,7 +140,7 @@ def _in_order(result: Any) -> Any:
 
 def _uncounted(length: int | None, held: int) -> Verdict:
     """Judge a cache that holds the right tokens and doesn't say how many in `length`, where attention reads it."""
-    given = "has no integer `length`" if length is None else f"says {length} in `length`"
+    given = "has no integer `length`" if length is None else f"says in `length` that it holds {length}"
     sentence = f"After {counted(held, 'token')} your cache {given}; `length` should be {held}."
     return not_passed(sentence, hint="Under which name do you count the tokens so far? The attention reads it.")
 
