@@ -529,11 +529,12 @@ def words_of(tokens):
     return ["(start)", *(mine.vocabulary[one] for one in tokens[0, 1:].tolist())]
 
 
+picture = None
 if guess is not ...:
     caches = {"first": first[0], "second": second[0]}
     told = {name: words_of(tokens) for name, tokens in read.items()}
     picture = draw_pages(caches, told)
-picture if guess is not ... else None
+picture
 
 # %% [markdown]
 # Does each story still read its own? Your function collects the latents of both from the pool, and they should be those
