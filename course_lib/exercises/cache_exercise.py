@@ -34,13 +34,19 @@ class CacheExercise(WithWrongAnswers):
     It is built as (batch, num_kv_heads, max_len, head_dim), called with the new keys and values of each step until it
     is full, once more, where it must raise a ValueError, and once in float32. One that has refused tokens must be as it
     was before; its room must be reserved in buffers, and stay there.
+
+    Attributes:
+        rolling: Whether it is built as (batch, num_kv_heads, window, head_dim, num_sinks), gets one token at a time,
+            is never full, and returns the tokens that it keeps in any order.
     """
+
+    rolling: bool = False
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
         if answer.kind != "class":
             hint = "Which name do you give to `check`, and are there parentheses behind it?"
             return not_passed(f"The answer is a {answer.kind}; it should be the class itself, uncalled.", hint=hint)
-        for sizes, steps in _draw(rng):
+        for sizes, steps in _draw_rolling(rng) if self.rolling else _draw(rng):
             names: dict[int, str] = dict(
                 zip((sizes[0], sizes[1], sizes[3]), ("batch", "kv head", "head_dim"), strict=True)
             )
@@ -48,9 +54,11 @@ class CacheExercise(WithWrongAnswers):
             try:
                 if (wrong := self._filled(answer, sizes, steps, ran)) is not None:
                     return wrong
-                if (wrong := _after_refusal(answer.build(sizes, seed=0), steps, ran[-1])) is not None:
-                    return wrong
-                if (wrong := _not_reserved(answer.build(sizes, seed=0), sizes, ran[-1].moved)) is not None:
+                refusal = None if self.rolling else _after_refusal(answer.build(sizes, seed=0), steps, ran[-1])
+                if refusal is not None:
+                    return refusal
+                numbers = 2 * math.prod((*sizes[:2], sizes[2] + sum(sizes[4:]), sizes[3]))
+                if (wrong := _not_reserved(answer.build(sizes, seed=0), numbers, ran[-1].moved)) is not None:
                     return wrong
             except LearnerError as error:
                 before = (f"Before, it was called {_steps(steps, len(ran))}.",) if ran else ()
@@ -65,11 +73,12 @@ class CacheExercise(WithWrongAnswers):
             return not_passed(sentence, hint="Is it spelt `forward`, and indented inside the class?")
         for number, step in enumerate(steps):
             one = module.run({}, step)
-            ran.append(one._replace(result=copied(one.result)))  # a later call may write into the same memory
+            result = copied(one.result)  # a later call may write into the same memory
+            ran.append(one._replace(result=_in_order(result) if self.rolling else result))
             if one.changed:
                 return not_passed("Your cache changes the new keys or values in place.", "input-modified")
             results = [each.result for each in ran]
-            if found := _difference(results, self.solution, sizes, steps):
+            if found := _difference(results, self.solution, sizes, steps, self.rolling):
                 return self._wrong(results, number, found, sizes, steps)
         if found := _difference_in_float32(answer.build(sizes, seed=0), steps[0]):
             seen = ("The first keys and values were float32.",)
@@ -77,7 +86,7 @@ class CacheExercise(WithWrongAnswers):
         for one, held in zip(ran, accumulate(keys.shape[2] for keys, _ in steps), strict=True):
             if one.length != held:
                 return _uncounted(one.length, held)
-        return _overfull(module, steps[1], 0)
+        return None if self.rolling else _overfull(module, steps[1], 0)
 
     def _wrong(
         self, results: Sequence[Any], number: int, found: Difference, sizes: Sequence[int], steps: Sequence[Step]
@@ -85,7 +94,7 @@ class CacheExercise(WithWrongAnswers):
         evidence = (f"Seen in call {number + 1}: {_steps(steps, number + 1)}.",)
         for known in self.known:
             try:
-                same = _difference(results, known.code, sizes, steps) is None
+                same = _difference(results, known.code, sizes, steps, self.rolling) is None
             except UNDEFINED:
                 continue
             if same:
@@ -107,10 +116,32 @@ def _draw(rng: InputGenerator) -> list[tuple[tuple[int, ...], list[Step]]]:
     return drawn
 
 
+def _draw_rolling(rng: InputGenerator) -> list[tuple[tuple[int, ...], list[Step]]]:
+    """Draw rolling caches with sinks and without, and their steps: one token each, three times round."""
+    drawn = []
+    for index, (batch, kv_heads, window, width, sinks) in enumerate(rng.size_rows(3, 5, 2, 9)):
+        num_sinks = 0 if index == 1 else sinks
+        steps = [
+            (rng.normal(batch, kv_heads, 1, width), rng.normal(batch, kv_heads, 1, width))
+            for _ in range(num_sinks + 3 * window + 1)
+        ]
+        drawn.append(((batch, kv_heads, window, width, num_sinks), steps))
+    return drawn
+
+
+def _in_order(result: Any) -> Any:
+    """Sort tokens by the first number of their keys: the order of slots is free, if it is that of the values, too."""
+    tensors = isinstance(result, (tuple, list)) and len(result) == 2 and all(isinstance(one, Tensor) for one in result)
+    if not tensors or result[0].dim() != 4 or result[0].shape[:3] != result[1].shape[:3] or not result[0].numel():
+        return result
+    order = result[0][0, 0, :, 0].argsort()
+    return tuple(one[:, :, order] for one in result)
+
+
 def _uncounted(length: int | None, held: int) -> Verdict:
     """Judge a cache that holds the right tokens and doesn't say how many in `length`, where attention reads it."""
     given = "has no integer `length`" if length is None else f"says in `length` that it holds {length}"
-    sentence = f"Your cache holds {held} tokens and {given}; `length` should be {held}."
+    sentence = f"After {counted(held, 'token')} your cache {given}; `length` should be {held}."
     return not_passed(sentence, hint="Under which name do you count the tokens so far? The attention reads it.")
 
 
@@ -146,10 +177,10 @@ def _after_refusal(module: BuiltModule, steps: Sequence[Step], last: Ran) -> Ver
     return not_passed(sentence, evidence=(seen,), hint=hint)
 
 
-def _not_reserved(module: BuiltModule, sizes: Sequence[int], moved: Sequence[str]) -> Verdict | None:
+def _not_reserved(module: BuiltModule, wanted: int, moved: Sequence[str]) -> Verdict | None:
     """Judge a cache whose results are right by where it keeps them: in buffers that are made once."""
     plain = [f"`{name}`" for name in module.plain_tensors]
-    if module.buffered < (wanted := 2 * math.prod(sizes)):
+    if module.buffered < wanted:
         sentence = (
             f"The results are right, but the buffers hold {module.buffered} numbers after `__init__`, not {wanted}."
         )
@@ -163,12 +194,17 @@ def _not_reserved(module: BuiltModule, sizes: Sequence[int], moved: Sequence[str
 
 
 def _difference(
-    results: Sequence[Any], code: Callable[..., Any], sizes: Sequence[int], steps: Sequence[Step]
+    results: Sequence[Any],
+    code: Callable[..., Any],
+    sizes: Sequence[int],
+    steps: Sequence[Step],
+    rolling: bool = False,
 ) -> Difference | None:
     """Compare the results so far with those of a class that is built and called in the same way."""
     module = build_module(code, sizes, 0)
     for result, step in zip(results, steps, strict=False):
         expected = tuple(run_module(module, {}, step)["result"])
+        expected = _in_order(expected) if rolling else expected
         if found := difference(result, Expected(expected, axes="keys values")):
             return found
     return None

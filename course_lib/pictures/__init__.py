@@ -16,6 +16,8 @@ from .picture import Picture, Scene
 from .sharing.devices import draw_devices
 from .sharing.kv_cache import draw_kv_cache
 from .sharing.kv_sharing import draw_kv_sharing
+from .sharing.latent import draw_latent
+from .sharing.pages import draw_pages
 from .style import MONO as MONO
 from .style import PALETTE
 from .style import SANS as SANS
@@ -48,9 +50,11 @@ __all__ = [
     "draw_heads",
     "draw_kv_cache",
     "draw_kv_sharing",
+    "draw_latent",
     "draw_listing",
     "draw_matrix_product",
     "draw_memories",
+    "draw_pages",
     "draw_patch",
     "draw_projections",
     "draw_rotary",

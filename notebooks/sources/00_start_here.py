@@ -442,7 +442,8 @@ print("torch", torch.__version__, "on", device)
 # | [07 Give it a sense of order](07_order.ipynb) | a table, a rotation or a bias for the positions | 50 |
 # | [08 Padding and two sequences](08_padding.ipynb) | many texts at once; attention across two texts | 50 |
 # | [09 Llama's attention and its cache](09_llama.ipynb) | a real model's attention and generated words | 50 |
-# | [10 Shrink the cache further](10_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 60 |
+# | [10 Shrink the cache further](10_smaller_caches.ipynb) | fewer bits, windows, sinks, a rolling cache | 60 |
+# | [11 Latent attention, and pages](11_latent_and_pages.ipynb) | latent attention, and stories that share memory | 60 |
 # | [13 See what heads learn](13_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |
 # | [14 Make it fast, and know why](14_fast.ipynb) | how fast kernels work, and the limits of a machine | 60 |
 # | [15 Find what no error reports](15_debugging_attention.ipynb) | tests that find silent mistakes | 55 |

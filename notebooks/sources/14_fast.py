@@ -658,8 +658,9 @@ for name, call in calls.items():
 #
 # 1. It takes `319` heads. For a long cache the intensity comes close to the number of heads that share, but stays a
 #    little below it, because queries and context move as well. DeepSeek-V3 comes near: in its latent attention ([lesson
-#    10](10_smaller_caches.ipynb)) `128` heads share `576` numbers per token, which are the key and, `512` of them, the
-#    value as well. One new token and `4096` keys make `228` operations per byte, more than an H200's balance of `206`.
+#    11](11_latent_and_pages.ipynb)) `128` heads share `576` numbers per token, which are the key and, `512` of them,
+#    the value as well. One new token and `4096` keys make `228` operations per byte, more than an H200's balance of
+#    `206`.
 # 2. Attention's doesn't: eight times the operations, eight times the caches. A weight matrix is read once for all
 #    users, so its intensity grows with their number. That is why servers put many users into one batch, and why caches
 #    must be small all the same.

@@ -56,7 +56,7 @@ QUERIES = {
     "what do the letters b h q k d mean": "glossary",
     "find bug in my attention implementation": "doctor 12 index",
     "encoder vs decoder attention": "08 02 glossary",
-    "vllm": "10",
+    "vllm": "11",
     "tensor parallel": "13 glossary",
     "einsum": "04 05 06 01",
     "n_kv_heads": "06 glossary",

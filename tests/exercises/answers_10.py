@@ -1,7 +1,5 @@
 """Answers to the exercises of lesson 10, right and wrong, as learners write them."""
 
-import itertools
-
 import torch
 
 
@@ -26,19 +24,6 @@ def mask_by_distance(query_len, key_len, window, num_sinks):
     return torch.logical_and(distance >= 0, torch.logical_or(distance < window, key < num_sinks))
 
 
-def slot_by_walking(position, window, num_sinks):
-    slot = 0
-    for _ in range(position):
-        slot = slot + 1 if slot + 1 < num_sinks + window else num_sinks
-    return slot
-
-
-def slot_by_subtraction(position, window, num_sinks):
-    while position >= num_sinks + window:
-        position -= window
-    return position
-
-
 def earliest_by_layers(position, window, layers):
     for kind in reversed(layers):
         position = 0 if kind == "G" else max(0, position - window + 1)
@@ -53,53 +38,127 @@ def earliest_by_sets(position, window, layers):
     return min(reached)
 
 
-def absorb_by_loop(value_up, out_weight, num_heads):
-    width = value_up.shape[0] // num_heads
-    parts = []
-    for head in range(num_heads):
-        rows = slice(head * width, (head + 1) * width)
-        parts.append(out_weight[:, rows] @ value_up[rows])
-    return torch.cat(parts, dim=1)
+def rotated(x, cos, sin):
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
 
-def absorb_by_blocks(value_up, out_weight, num_heads):
-    return out_weight @ torch.block_diag(*value_up.chunk(num_heads))
+def scores_by_place(query, keys, cos, sin):
+    last = keys.shape[1] - 1
+    asked = rotated(query[:, 0], cos[last], sin[last]) / query.shape[-1] ** 0.5
+    columns = [(asked * rotated(keys[:, at], cos[at], sin[at])).sum(-1) for at in range(last + 1)]
+    return torch.stack(columns, dim=-1)[:, None]
 
 
-def absorb_by_einsum(value_up, out_weight, num_heads):
-    by_head = value_up.view(num_heads, -1, value_up.shape[1])
-    out = out_weight.view(len(out_weight), num_heads, -1)
-    return torch.einsum("mhv,hvl->mhl", out, by_head).reshape(len(out), -1)
+def scores_by_distance(query, keys, cos, sin):
+    """Only the distance counts, so the keys are rotated back from the query, which stays as it is."""
+    back = torch.arange(keys.shape[1] - 1, -1, -1)
+    turned = rotated(keys, cos[back], -sin[back])
+    return torch.einsum("hqd,hkd->hqk", query, turned) * query.shape[2] ** -0.5
 
 
-def slot_by_listing(position, block_table, block_size):
-    slots = [range(block * block_size, (block + 1) * block_size) for block in block_table]
-    return list(itertools.chain.from_iterable(slots))[position]
+def scores_of_all(query, keys, cos, sin):
+    """The query is put in front of every key's place: all rotated together."""
+    kept = keys.shape[1]
+    both = rotated(torch.cat([keys, query.expand(-1, kept, -1)], dim=0), cos[:kept], sin[:kept])
+    keys, queries = both.chunk(2)
+    return (queries[:, -1:] @ keys.mT).div(query.shape[-1] ** 0.5)
+
+
+def ring_by_list(ring, length, new):
+    window = ring.shape[0]
+    kept = {position % window: ring[position % window] for position in range(max(0, length - window), length)}
+    seen = [kept[position % window] for position in range(max(0, length + 1 - window), length)] + list(new)
+    after = list(ring)
+    for index in range(len(new)):
+        after[(length + index) % window] = new[index]
+    return torch.stack(seen), torch.stack(after)
+
+
+def ring_by_index(ring, length, new):
+    window = len(ring)
+    before = torch.arange(max(0, length - window + 1), length) % window
+    seen = torch.cat([ring[before], new])
+    after = ring.clone()
+    last = torch.arange(max(0, len(new) - window), len(new))  # of several tokens for one slot, the newest
+    after[(length + last) % window] = new[last]
+    return seen, after
+
+
+def ring_one_by_one(ring, length, new):
+    """One new token after the other; what it overwrites was read before."""
+    after, seen = [*ring], []
+    for position in range(length - len(ring) + 1, length):
+        if position >= 0:
+            seen.append(after[position % len(ring)])
+    for offset, key in enumerate(new):
+        seen.append(key)
+        after[(length + offset) % len(ring)] = key
+    return torch.stack(seen), torch.stack(after)
+
+
+def ring_written_first(ring, length, new):
+    window = len(ring)
+    after = ring.clone()
+    for index, key in enumerate(new):
+        after[(length + index) % window] = key
+    before = torch.arange(max(0, length - window + 1), length) % window
+    return torch.cat([after[before], new]), after
+
+
+def probe_by_zeros(code, x):
+    moved = []
+    for token in range(x.shape[1]):
+        other = x.clone()
+        other[:, token] = 0.0
+        moved.append(not torch.allclose(code(other)[:, -1], code(x)[:, -1], rtol=0, atol=1e-9))
+    return sum(moved)
+
+
+def probe_by_gradient(code, x):
+    x = x.clone().requires_grad_()
+    code(x)[:, -1].square().sum().backward()
+    return int((x.grad.abs().amax(dim=(0, 2)) > 1e-12).sum())
+
+
+def probe_in_one_batch(code, x):
+    """All changed texts as one batch, sample by sample."""
+    moved = torch.zeros(x.shape[1], dtype=torch.bool)
+    for sample in x:
+        many = sample.repeat(x.shape[1] + 1, 1, 1)
+        many[torch.arange(x.shape[1]), torch.arange(x.shape[1])] -= 2.0
+        last = code(many)[:, -1]
+        moved |= ((last[:-1] - last[-1]).abs() > 1e-9).any(dim=1)
+    return moved.sum().item()
+
+
+def probe_first_that_moves(code, x):
+    for token in range(x.shape[1]):
+        other = x.clone()
+        other[:, token] += 1
+        if (code(other)[:, -1] - code(x)[:, -1]).abs().max() > 1e-9:
+            return x.shape[1] - token
+    return 0
+
+
+def probe_in_place(code, x):
+    before, seen = code(x)[:, -1], 0
+    for token in range(x.shape[1]):
+        x[:, token] += 1.0
+        seen += bool((code(x)[:, -1] - before).abs().max() > 1e-9)
+    return seen
 
 
 RIGHT = {
     "window_with_sinks": [mask_by_loop, mask_cut_out, mask_by_distance],
-    "rolling_slot": [
-        slot_by_walking,
-        slot_by_subtraction,
-        lambda p, w, s: p if p < s + w else s + (p - s) % w,
-    ],
     "earliest_token": [
         earliest_by_layers,
         earliest_by_sets,
         lambda p, w, kinds: torch.tensor(earliest_by_layers(p, w, kinds)),
     ],
-    "latent_cache_bytes": [
-        lambda t, n, h, latent, rotary, size: (latent + rotary) * size * n * t,
-        lambda t, n, h, latent, rotary, size: sum((latent + rotary) * t * size for _ in range(n)),
-        lambda t, n, h, latent, rotary, size: torch.tensor(t * n * (latent + rotary) * size),
-    ],
-    "absorb_value_projection": [absorb_by_loop, absorb_by_blocks, absorb_by_einsum],
-    "flat_slot": [
-        slot_by_listing,
-        lambda p, t, s: t[divmod(p, s)[0]] * s + divmod(p, s)[1],
-        lambda p, t, s: p + (t[p // s] - p // s) * s,
-    ],
+    "streaming_scores": [scores_by_place, scores_by_distance, scores_of_all],
+    "mended_ring": [ring_by_list, ring_by_index, ring_one_by_one],
+    "window_probe": [probe_by_zeros, probe_by_gradient, probe_in_one_batch],
 }
 
 WRONG = {
@@ -107,15 +166,25 @@ WRONG = {
         (lambda q, k, w, s: mask_by_loop(k, k, w, s), "has the shape"),
         (lambda q, k, w, s: mask_by_loop(q, k, w, s).float(), "bool"),
     ],
-    "rolling_slot": [
-        (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
-        (lambda p, w, s: slot_by_walking(p, w, s) / 1, "should be the integer"),
-    ],
     "earliest_token": [
         (lambda p, w, kinds: sum(p - w for _ in kinds), "it should be"),
     ],
-    "absorb_value_projection": [
-        (lambda v, o, h: absorb_by_loop(v.flip(0), o, h), "it should be"),
-        (lambda v, o, h: v @ o, "stopped"),
+    "streaming_scores": [
+        (lambda q, k, c, s: scores_by_place(q, k, c.flip(0), s.flip(0)), "be"),
+        (lambda q, k, c, s: scores_by_place(q, k, c, -s)[:, 0], "has the shape"),
+        (lambda q, k, c, s: rotated(q, c, s) @ rotated(k, c, s).mT, "stopped"),
+        (lambda q, k, c, s: scores_by_place(q, k, c, s) * q.shape[-1] ** 0.5, "not scaled"),
+    ],
+    "mended_ring": [
+        (ring_written_first, "overwritten"),
+        (lambda r, n, new: (torch.cat([r, new]), ring_by_index(r, n, new)[1]), "be"),
+        (lambda r, n, new: ring_by_index(r, n, new)[0], "be"),
+        (lambda r, n, new: (ring_by_index(r, n, new)[0], torch.cat([r, new])[-len(r) :]), "be"),
+    ],
+    "window_probe": [
+        (probe_in_place, "in place"),
+        (probe_first_that_moves, "it should be"),
+        (lambda code, x: 3, "it should be"),
+        (lambda code, x: x.shape[1], "any output"),
     ],
 }

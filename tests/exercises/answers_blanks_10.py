@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 
 def window_by_loop(num_tokens, window):
@@ -34,20 +35,6 @@ def sink_by_log(scores, sink_logits):
     return (scores - total[..., None]).exp()
 
 
-def queries_by_loop(queries, key_up):
-    return torch.stack([query @ part for query, part in zip(queries, key_up.chunk(len(queries)), strict=True)])
-
-
-def blocks_by_loop(memory, block_table, length):
-    size = memory.shape[1]
-    return torch.stack([memory[block_table[at // size], at % size] for at in range(length)])
-
-
-def blocks_by_index(memory, block_table, length):
-    at = torch.arange(length)
-    return memory[torch.tensor(block_table)[at // memory.shape[1]], at % memory.shape[1]]
-
-
 def bits_by_loop(x, bits):
     rows = x.reshape(-1, x.shape[-1])
     steps = [row.abs().max() / (2 ** (bits - 1) - 1) for row in rows]
@@ -74,6 +61,95 @@ def bits_with_step_of_one(x, bits):
     return (x / step).round() * step
 
 
+def slot_by_walking(position, window, num_sinks):
+    slot = 0
+    for _ in range(position):
+        slot = slot + 1 if slot + 1 < num_sinks + window else num_sinks
+    return slot
+
+
+def slot_by_subtraction(position, window, num_sinks):
+    while position >= num_sinks + window:
+        position -= window
+    return position
+
+
+class Ring(nn.Module):
+    """Slots are counted by hand, and the oldest token comes first in the result."""
+
+    def __init__(self, batch, num_kv_heads, window, head_dim, num_sinks=0):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(2, batch, num_kv_heads, window + num_sinks, head_dim))
+        self.window, self.sinks = window, num_sinks
+        self.length = 0
+
+    def forward(self, key, value):
+        position = self.length
+        slot = position if position < self.sinks else self.sinks + (position - self.sinks) % self.window
+        self.kept[0, :, :, slot], self.kept[1, :, :, slot] = key.squeeze(2), value.squeeze(2)
+        self.length = position + 1
+        order = list(range(min(self.length, self.kept.shape[3])))
+        if self.length > len(order):
+            ring = order[self.sinks :]
+            order = order[: self.sinks] + ring[slot - self.sinks + 1 :] + ring[: slot - self.sinks + 1]
+        return self.kept[0][:, :, order], self.kept[1][:, :, order]
+
+
+class Shifting(nn.Module):
+    """No ring: all tokens of the window move up by one slot, in place."""
+
+    def __init__(self, batch, num_kv_heads, window, head_dim, num_sinks=0):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(batch, num_kv_heads, window + num_sinks, head_dim))
+        self.register_buffer("values", torch.zeros(batch, num_kv_heads, window + num_sinks, head_dim))
+        self.sinks = num_sinks
+        self.length = 0
+
+    def forward(self, key, value):
+        for buffer, new in ((self.keys, key), (self.values, value)):
+            if self.length < buffer.shape[2]:
+                buffer[:, :, self.length : self.length + 1] = new
+            else:
+                buffer[:, :, self.sinks : -1] = buffer[:, :, self.sinks + 1 :].clone()
+                buffer[:, :, -1:] = new
+        self.length += 1
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+
+class Growing(nn.Module):
+    """Right results, and a tensor that is made anew in each step."""
+
+    def __init__(self, batch, num_kv_heads, window, head_dim, num_sinks=0):
+        super().__init__()
+        self.window, self.sinks, self.length = window, num_sinks, 0
+        self.keys = self.values = torch.zeros(batch, num_kv_heads, 0, head_dim, dtype=torch.float64)
+
+    def cut(self, kept):
+        dropped = kept.shape[2] - self.window - self.sinks
+        return torch.cat([kept[:, :, : self.sinks], kept[:, :, self.sinks + max(0, dropped) :]], dim=2)
+
+    def forward(self, key, value):
+        self.keys = self.cut(torch.cat([self.keys.to(key), key], dim=2))
+        self.values = self.cut(torch.cat([self.values.to(value), value], dim=2))
+        self.length += 1
+        return self.keys, self.values
+
+
+class Uncounted(Ring):
+    def forward(self, key, value):
+        self.position = getattr(self, "position", -1) + 1
+        self.length = self.position
+        result = super().forward(key, value)
+        self.length = min(self.length, self.window + self.sinks)
+        return result
+
+
+class ValuesInOtherOrder(Ring):
+    def forward(self, key, value):
+        keys, values = super().forward(key, value)
+        return keys, values.flip(2)
+
+
 RIGHT = {
     "round_to_bits": [
         bits_by_loop,
@@ -87,16 +163,12 @@ RIGHT = {
     ],
     "window_mask": [window_by_loop, window_by_triangles],
     "sink_weights": [sink_by_formula, sink_by_padding, sink_by_log],
-    "latent_queries": [
-        queries_by_loop,
-        lambda q, w: torch.einsum("hqd,hdl->hql", q, w.unflatten(0, (len(q), -1))),
-        lambda q, w: torch.bmm(q, w.reshape(q.shape[0], q.shape[2], w.shape[1])),
+    "rolling_slot": [
+        slot_by_walking,
+        slot_by_subtraction,
+        lambda p, w, s: p if p < s + w else s + (p - s) % w,
     ],
-    "gather_blocks": [
-        blocks_by_loop,
-        blocks_by_index,
-        lambda m, t, n: torch.cat([m[block] for block in t])[:n],
-    ],
+    "MyRollingCache": [Ring, Shifting],
 }
 
 WRONG = {
@@ -116,10 +188,14 @@ WRONG = {
     "sink_weights": [
         (lambda s, z: torch.cat([s, z], -1).softmax(-1)[..., :-1], "stopped"),
     ],
-    "latent_queries": [
-        (lambda q, w: q @ w, "stopped"),
+    "rolling_slot": [
+        (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
+        (lambda p, w, s: slot_by_walking(p, w, s) / 1, "should be the integer"),
     ],
-    "gather_blocks": [
-        (lambda m, t, n: m[t], "has the shape"),
+    "MyRollingCache": [
+        (Growing, "the buffers hold"),
+        (Uncounted, "in `length`"),
+        (ValuesInOtherOrder, "be"),
+        (lambda *sizes: Ring(*sizes), "the class itself"),
     ],
 }

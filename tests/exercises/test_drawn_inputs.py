@@ -119,9 +119,13 @@ def test_what_is_drawn_is_plain_and_the_same_for_one_seed(name):
     assert check(arguments)
 
 
+OTHERWISE_DRAWN = ("kv_head_of", "padding_mask", "decode_step", "flat_slot", "cut_batch")  # of one query, or no tensor
+OTHERWISE_DRAWN += ("streaming_scores", "blocks_taken", "forks_apart")
+
+
 @pytest.mark.parametrize(
     "name",
-    [name for name in FUNCTIONS if name not in ("kv_head_of", "padding_mask", "decode_step", "flat_slot", "cut_batch")],
+    [name for name in FUNCTIONS if name not in OTHERWISE_DRAWN],
 )
 def test_no_size_is_the_same_in_all_calls(name):
     for seed in range(8):

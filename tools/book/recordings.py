@@ -130,7 +130,7 @@ RECORDINGS = (
           "Queries and keys are turned by the angle of their position before they meet.",
           "rotary positions", "09_llama", lambda: record(sharp(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2)), X)),
     Entry("latent", "Latent attention", "The cache holds one short vector per token; all keys and values come from it.",
-          "one latent per token", "10_smaller_caches",
+          "one latent per token", "11_latent_and_pages",
           lambda: record(sharp(LatentAttention(3, 2, latent_dim=2, head_dim=2, rotary_dim=2)), X)),
 )  # fmt: skip
 

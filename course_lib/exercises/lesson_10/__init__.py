@@ -1,48 +1,47 @@
-"""Exercises of lesson 10: windows, sinks, latent vectors and pages."""
+"""Exercises of lesson 10: fewer bits, windows, sinks and a rolling cache."""
 
 from __future__ import annotations
 
 from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
-    absorb_value_projection,
     earliest_token,
-    flat_slot,
-    gather_blocks,
-    latent_cache_bytes,
-    latent_queries,
+    mended_ring,
+    my_rolling_cache,
     rolling_slot,
     round_to_bits,
     sink_weights,
+    streaming_scores,
     window_mask,
+    window_probe,
     window_with_sinks,
 )
 
 SET = ExerciseSet(
     title="smaller caches",
     intro=(
-        "You will write the mask of a window with attention sinks, find tokens in a rolling cache and in a paged one, "
-        "compute how far windows reach through a stack of layers, and absorb the second matrix of latent attention.\n\n"
+        "You will write the mask of a window with attention sinks, compute how far windows reach through a stack of "
+        "layers, count positions within a cache, find a mistake in a rolling cache, and write the test that catches a "
+        "wrong window.\n\n"
         "**You need** [lesson 10](../10_smaller_caches.ipynb). **It takes** about 35 minutes."
     ),
     imports="""\
 import torch
 
 from course_lib.exercises import check, progress, review""",
-    after="Passed them all? Then go on with [what heads learn](13_exercises.ipynb).",
+    after="Passed them all? Then go on with [latent attention, and pages](11_exercises.ipynb).",
     exercises=(
         window_with_sinks.EXERCISE,
-        rolling_slot.EXERCISE,
         earliest_token.EXERCISE,
-        latent_cache_bytes.EXERCISE,
-        absorb_value_projection.EXERCISE,
-        flat_slot.EXERCISE,
+        streaming_scores.EXERCISE,
+        mended_ring.EXERCISE,
+        window_probe.EXERCISE,
     ),
     blanks=(
         round_to_bits.EXERCISE,
         window_mask.EXERCISE,
         sink_weights.EXERCISE,
-        latent_queries.EXERCISE,
-        gather_blocks.EXERCISE,
+        rolling_slot.EXERCISE,
+        my_rolling_cache.EXERCISE,
     ),
 )

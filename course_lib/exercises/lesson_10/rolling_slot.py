@@ -26,7 +26,7 @@ EXERCISE = FunctionExercise(
     rolling_slot,
     title="The slot of a token",
     difficulty=1,
-    minutes=4,
+    minutes=2,
     prompt=(
         "A rolling cache has `num_sinks + window` slots. The first `num_sinks` tokens stay in the first slots for "
         "ever. The tokens after them fill the other slots in order and then begin again at the first of these, so "
