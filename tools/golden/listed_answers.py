@@ -11,7 +11,7 @@ ALL = import_module("tests.frozen_exercises").ALL  # there only beside the other
 LISTED = [
     pytest.param(name, wrong.code, id=f"{name}-{wrong.equals}")
     for name, exercise in ALL.items()
-    for wrong in getattr(exercise, "wrong", ())
+    for wrong in getattr(exercise, "known", ())
 ]
 
 
