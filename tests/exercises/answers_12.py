@@ -89,7 +89,7 @@ RIGHT = {
     "selected_attention": [selected_by_loop, selected_by_sdpa],
     "restarted_positions": [
         positions_by_loop,
-        lambda n: torch.arange(sum(n)) - torch.tensor(n).cumsum(0).sub(torch.tensor(n)).repeat_interleave(torch.tensor(n)),
+        lambda n: torch.tensor([at for one in n for at in range(one)]),
         lambda n: torch.cat([torch.ones(one).cumsum(0).long() - 1 for one in n]),
     ],
     "packed_targets": [

@@ -22,7 +22,7 @@ EXERCISE = FunctionExercise(
     capped_weights,
     title="Attention weights with a soft cap",
     difficulty=2,
-    minutes=3,
+    minutes=2,
     prompt=(
         "The attention weights of one head, as in Gemma 2. The scores are scaled by the root of head_dim, as always; "
         "then each is bent to `cap * tanh(score / cap)`, and after that come the mask, in which True = may attend, and "

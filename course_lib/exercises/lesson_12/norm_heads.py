@@ -14,7 +14,7 @@ EXERCISE = FunctionExercise(
     norm_heads,
     title="The norm of each head",
     difficulty=2,
-    minutes=3,
+    minutes=2,
     prompt=(
         "`x` holds the queries of all heads as the projection returns them, (batch, token, head * head_dim). Split them "
         "into heads, and divide the vector of each head and token by its root mean square, the square root of the mean "

@@ -15,7 +15,7 @@ EXERCISE = FunctionExercise(
     packed_mask,
     title="Several texts in one row",
     difficulty=2,
-    minutes=3,
+    minutes=2,
     prompt=(
         "A row holds several texts, one after the other. `lengths` lists how many tokens each has. Return the mask of "
         "the whole row, (query, key), bool, True = may attend: a token may attend to itself and to the earlier tokens "

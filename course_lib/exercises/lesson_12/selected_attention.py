@@ -12,7 +12,7 @@ def selected_attention(queries, keys, values, index_scores, k):
     seen = seen.tril(num_keys - num_queries)  # the last query sees all keys
     allowed = index_scores.masked_fill(~seen, -torch.inf)
     highest = allowed.topk(min(k, num_keys), dim=-1).indices  # (b, query, k)
-    selected = torch.zeros_like(allowed).scatter(-1, highest, 1.0) > 0  # (b, query, key)
+    selected = torch.zeros_like(allowed).scatter(-1, highest, 1.0) > 0
     keep = (selected & seen)[:, None]  # the same for all heads
     scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(2, 3)
     return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
@@ -22,7 +22,7 @@ EXERCISE = FunctionExercise(
     selected_attention,
     title="Attention to selected keys",
     difficulty=4,
-    minutes=10,
+    minutes=7,
     prompt=(
         "Causal attention in which each query attends to at most `k` keys: of those that it may see, the ones with the "
         "highest `index_scores`, (batch, query, key), and the same for all heads. Where it may see fewer than `k`, it "

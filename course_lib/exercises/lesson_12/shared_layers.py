@@ -23,7 +23,7 @@ EXERCISE = FunctionExercise(
     shared_layers,
     title="Layers that share keys and values",
     difficulty=3,
-    minutes=8,
+    minutes=6,
     prompt=(
         "Some layers with one head each, for one text. Each layer has query weights of its own, `q_weights`, "
         "(layer, m, d), but there is only one `k_weight`, (m, d), and one `v_weight`, (m, m): the keys and values are "
