@@ -442,6 +442,7 @@ print("torch", torch.__version__, "on", device)
 # | [07 Order, padding, and two sequences](07_order.ipynb) | positions; attention across two texts | 60 |
 # | [09 Llama's attention and its cache](09_llama.ipynb) | a real model's attention and generated words | 50 |
 # | [10 Shrink the cache further](10_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 60 |
+# | [12 The forms of 2026](12_forms_of_2026.ipynb) | seven changes in new models, and where each goes wrong | 55 |
 # | [13 See what heads learn](13_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |
 # | [14 Make it fast, and know why](14_fast.ipynb) | how fast kernels work, and the limits of a machine | 60 |
 # | [15 Find what no error reports](15_debugging_attention.ipynb) | tests that find silent mistakes | 55 |

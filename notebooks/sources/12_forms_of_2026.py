@@ -7,7 +7,7 @@
 # second only 8, but for every new word it *chooses* which. Who was the pig in the end?
 #
 # **You need** lessons [07](07_order.ipynb), [09](09_llama.ipynb) and [10](10_smaller_caches.ipynb).
-# **It takes** about 45 minutes.
+# **It takes** about 55 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

@@ -129,7 +129,10 @@ WRONG = {
     ],
     "norm_heads": [
         (lambda x, h: norm_by_chunks(x, h, lambda part: part.norm(dim=-1, keepdim=True)), "length 1"),
-        (lambda x, h: norm_by_chunks(x, h, lambda part: x.square().mean(-1, keepdim=True).sqrt()), "norm-wrong-axis"),
+        (
+            lambda x, h: norm_by_chunks(x, h, lambda part: x.square().mean(-1, keepdim=True).sqrt()),
+            "over all heads",
+        ),
         (lambda x, h: norm_by_torch(x, h).transpose(1, 2), "has the shape"),
     ],
     "shared_layers": [

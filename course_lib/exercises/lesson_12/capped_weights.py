@@ -47,7 +47,7 @@ right(queries, keys, keep, 1e9)
     a cap before the scale: after it, the cap itself is divided by the root of head_dim
     ? Which is the largest score that your softmax can get, and which should it be?
 (cap * torch.tanh(scores.masked_fill(~keep, -torch.inf) / cap)).softmax(dim=-1)
-    a cap after the mask: it bends minus infinity to -cap, which is no longer hidden
+    a cap after the mask: it bends minus infinity to -cap, which is no longer hidden [softcap-missing]
     ? What is `cap * tanh(-inf / cap)`?
 * queries.shape[-1] ** -0.5 => * 1.0
     scores that aren't divided by the square root of head_dim [missing-scale]

@@ -32,7 +32,7 @@ EXERCISE = FunctionExercise(
     gradients=("x",),
     wrong="""
 (x / x.square().mean(dim=-1, keepdim=True).sqrt()).unflatten(2, (num_heads, -1)).transpose(1, 2)
-    a norm over all heads together: a head that is larger than the others stays larger [norm-wrong-axis]
+    a norm over all heads together: a head that is larger than the others stays larger
     ? Over how many numbers does the mean run: over those of one head, or of all?
 mean(dim=-1, keepdim=True) => mean(dim=2, keepdim=True)
     a norm over the tokens, so that later tokens change earlier ones [norm-wrong-axis]
