@@ -3,8 +3,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/12_forms_of_2026.ipynb)
 #
-# One trained storyteller writes both stories below, and both versions save: the first sees its last 16 tokens, the
-# second only 8, but for every new word it *chooses* which. Who was the pig in the end?
+# One trained storyteller writes both stories below, and both times it has to save: first it sees its last 16 tokens, and
+# then only 8, but for every new word it *chooses* which. Which of the two still knows whom its story is about?
 #
 # **You need** lessons [07](07_order.ipynb), [09](09_llama.ipynb) and [10](10_smaller_caches.ipynb).
 # **It takes** about 55 minutes.
@@ -51,8 +51,8 @@ print("the last 16:", fill(with_window(llama, 16).write(beginning), 76))
 print("\n8 chosen:", fill(with_selected_keys(llama, 8).write(beginning), 78))
 
 # %% [markdown]
-# No weight was changed. Choosing keys is the newest of seven changes that you meet when you read the code of a model
-# of 2026. Each is about five lines long, and each has a **shortcut** where code goes wrong without an error: a text
+# No weight was changed. Choosing keys is one of seven changes that you meet when you read the code of a model of 2026.
+# Each is about five lines long, and each has a **shortcut** where code goes wrong without an error: a text
 # that is too short, a cache that is not there, two texts in one row. So you write each form together with the proof of
 # its shortcut, and at the end you choose keys yourself.
 #
@@ -141,11 +141,12 @@ def loss_of_last(model, *texts):
 
 
 sizes = [llama.encode(text).shape[1] for text in (one, two)]
-for model in (llama, load_storyteller("weight split").to(device)):
+for form in ("llama", "weight split"):
+    model = load_storyteller(form).to(device)
     masked = with_window(model, 1, mask=lambda *_: packed_mask(sizes))
     alone = loss_of_last(model, two)
     rows = [loss_of_last(each, one, two) for each in (masked, model)]
-    print(f"alone {alone:.2f}, masked {rows[0]:.2f}, without a mask {rows[1]:.2f}")
+    print(f"{form:13} alone {alone:.2f}, masked {rows[0]:.2f}, without a mask {rows[1]:.2f}")
 
 # %% [markdown]
 # With rotary positions your mask is all it takes. With a table of positions it isn't enough: exercise 1 of [the
@@ -154,9 +155,10 @@ for model in (llama, load_storyteller("weight split").to(device)):
 #
 # ## Scores that can't grow
 #
-# Softmax turns a lead of 20 into certainty, and in large models scores have grown until training failed. There are two
-# remedies. Gemma 2 bends each score, $\mathrm{cap} \cdot \tanh(s / \mathrm{cap})$, so that none exceeds the cap of 50
-# ([Gemma 2: Improving Open Language Models at a Practical Size](https://arxiv.org/abs/2408.00118), 2024).
+# Softmax turns a lead of 20 into certainty, and in large models scores have grown until training failed (Dehghani et
+# al., [2023](https://arxiv.org/abs/2302.05442), for a vision transformer). There are two remedies. Gemma 2 bends each
+# score, $\mathrm{cap} \cdot \tanh(s / \mathrm{cap})$, so that none exceeds the cap of 50 ([Gemma 2: Improving Open
+# Language Models at a Practical Size](https://arxiv.org/abs/2408.00118), 2024).
 #
 # **Write it yourself:** the attention weights of one head. Mind the order.
 
@@ -335,12 +337,14 @@ def without_rotation(block):
 guess = ...  # "first" or "second", in quotes
 harm = {name: without_rotation(block) for block, name in enumerate(("first", "second"))}
 predict(guess, lambda: max(harm, key=harm.get))
+if guess is not ...:
+    print("loss without it:", {name: round(loss, 2) for name, loss in harm.items()})
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The second, in this model; another one may differ. But without either the loss is more than three times as large: what
-# costs little in training costs a lot afterwards.
+# The second, in this model; another one may differ. Removing either does great harm, whereas a model that was trained
+# without any rotation does as well as the rest: what costs little in training can cost a lot afterwards.
 #
 # </details>
 #
@@ -384,8 +388,9 @@ shared_layers = filled("shared_layers", shared_layers)
 #
 # </details>
 #
-# Code of this kind has shared only where a cache was given, because the keys of the other layer were looked up there;
-# without one, as in training, each layer quietly made its own. So the proof of this form is: token by token, with a
+# Published code of this kind shared only where a cache was given, because the keys of the other layer were looked up
+# there; without one, as in training, each layer quietly made its own ([mlx-lm
+# #1674](https://github.com/ml-explore/mlx-lm/issues/1674)). So the proof of this form is: token by token, with a
 # cache, as all at once, without.
 
 # %%
@@ -537,11 +542,9 @@ for form in forms:
 # With eight keys of its own choice each model also has a lower loss than with the last sixteen. None was trained for
 # either.
 #
-# ## The bug of 2026
+# ## When there is nothing to select
 #
-# Below `k` there is nothing to select. So more than one project skipped the selection there, and with it the only mask
-# there was:
-
+# A text of `k` tokens or fewer needs no selection. It is tempting to skip it there, and with it goes the only mask:
 
 # %%
 def skipping(queries, keys, values, index_scores, k):
@@ -616,7 +619,7 @@ sneak("selected_attention", Sneaky, proof)
 #
 # <details><summary>Answers</summary>
 #
-# 1. `with_selected_keys(llama, 4, selected_attention).write(beginning)` loses its grammar within two sentences, while
+# 1. `with_selected_keys(llama, 4, selected_attention).write(beginning)`: grammar, from the second sentence on, while
 #    names still come back.
 # 2. With your mask, and positions that begin again, they are equal.
 #
@@ -624,9 +627,9 @@ sneak("selected_attention", Sneaky, proof)
 #
 # ## What you have now
 #
-# Seven forms, and for each the case in which it must change nothing: one text alone, an infinite cap, a gate half open,
-# all tokens at position 0, no cache, a `k` beyond the text. Such cases are the first thing to try on a form that you
-# meet next year.
+# Seven forms, and for most of them a case in which they equal what you knew before: a single text, an infinite cap, a
+# gate half open, positions that are all 0, no cache, a `k` beyond the text. Such a case is the first thing to try on
+# the form that you meet next year.
 #
 # **Practise:** [five exercises](exercises/12_exercises.ipynb), about 25 minutes.
 #
