@@ -3,8 +3,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/12_forms_of_2026.ipynb)
 #
-# One trained storyteller writes both stories below, and both times it has to save: first it sees its last 16 tokens, and
-# then only 8, but for every new word it *chooses* which. Which of the two still knows whom its story is about?
+# One trained storyteller writes both stories below, and both times it has to save. First it sees its last 16 tokens,
+# then only 8, but for every new word it *chooses* which. In which of the two does it still know whom it is about?
 #
 # **You need** lessons [07](07_order.ipynb), [09](09_llama.ipynb) and [10](10_smaller_caches.ipynb).
 # **It takes** about 55 minutes.
@@ -146,7 +146,8 @@ for form in ("llama", "weight split"):
     masked = with_window(model, 1, mask=lambda *_: packed_mask(sizes))
     alone = loss_of_last(model, two)
     rows = [loss_of_last(each, one, two) for each in (masked, model)]
-    print(f"{form:13} alone {alone:.2f}, masked {rows[0]:.2f}, without a mask {rows[1]:.2f}")
+    losses = f"alone {alone:.2f}, masked {rows[0]:.2f}, not masked {rows[1]:.2f}"
+    print(f"{form:13} {losses}")
 
 # %% [markdown]
 # With rotary positions your mask is all it takes. With a table of positions it isn't enough: exercise 1 of [the
