@@ -12,11 +12,14 @@ from .latent import LatentAttention
 from .llama import LlamaAttention
 from .masks import causal_keep, padding_keep, to_torch_mask
 from .multi_query import MultiQueryAttention
+from .packed import packed_keep, packed_positions
 from .paged_cache import PagedKVCache, gather_paged
 from .rolling_cache import RollingKVCache
 from .rotary import apply_rotary, rotary_table
+from .selection import index_scores, select_keep
 from .single_head import SingleHeadAttention
 from .sinks import softmax_with_sink
+from .soft_cap import soft_cap
 from .weight_split import MultiHeadAttention
 from .windows import window_keep
 from .wrapper import MultiHeadAttentionWrapper
@@ -41,8 +44,13 @@ __all__ = [
     "check_divisible",
     "check_positive",
     "gather_paged",
+    "index_scores",
+    "packed_keep",
+    "packed_positions",
     "padding_keep",
     "rotary_table",
+    "select_keep",
+    "soft_cap",
     "softmax_with_sink",
     "to_torch_mask",
     "window_keep",

@@ -27,6 +27,7 @@ class Attention(nn.Module):
     width_name = "d_in"  # the constructor's name for the width of x
     window: int | None = None  # of LlamaAttention, as is num_sinks
     num_sinks = 0
+    softcap: float = torch.inf  # of LlamaAttention, too
     q_proj: nn.Linear
     k_proj: nn.Linear
     v_proj: nn.Linear
@@ -101,6 +102,7 @@ class Attention(nn.Module):
             causal=self.causal,
             softmax_dtype=self.softmax_dtype,
             sink_logits=sink_logits,
+            softcap=self.softcap,
         )
 
     def extra_repr(self) -> str:

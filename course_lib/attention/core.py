@@ -9,6 +9,7 @@ from torch import Tensor
 from .checks import check_dropout, check_heads, check_keep
 from .masks import causal_keep
 from .sinks import softmax_with_sink
+from .soft_cap import check_cap, soft_cap
 
 # Before PyTorch 2.9, `enable_gqa` copied keys and values on the CPU.
 CPU_KERNEL_HAS_GQA = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 9)
@@ -24,6 +25,7 @@ def attend(
     causal: bool = False,
     softmax_dtype: torch.dtype | None = None,
     sink_logits: Tensor | None = None,
+    softcap: float = torch.inf,
 ) -> tuple[Tensor, Tensor]:
     """Scaled dot-product attention, step by step.
 
@@ -48,6 +50,7 @@ def attend(
             attention weights are returned in the dtype of the scores.
         sink_logits: (head,), a learned attention sink: one more logit in each row's softmax, dropped afterwards, so
             that a row sums to less than 1, see `softmax_with_sink`; None has no sink.
+        softcap: the limit that no score exceeds, see `soft_cap`; infinity has none.
 
     Returns:
         context (batch, head, query, value width) and attention weights (batch, head, query, key), as they were applied:
@@ -55,7 +58,7 @@ def attend(
 
     Raises:
         ValueError: sizes that do not fit each other, a mask that does not broadcast, dropout_p outside [0, 1),
-            sink_logits that are not (head,).
+            sink_logits that are not (head,), a softcap that is not above 0.
         TypeError: tensors that are not floating point or differ in dtype, a mask that is not bool.
 
     Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.1.
@@ -68,6 +71,7 @@ def attend(
     """
     check_heads(queries, keys, values)
     check_dropout(dropout_p, "dropout_p")
+    check_cap(softcap, "softcap")
     batch, num_heads, query_len, head_dim = queries.shape
     num_kv_heads, key_len = keys.shape[1:3]
     if keep is not None:
@@ -76,6 +80,8 @@ def attend(
 
     queries_folded = (queries * head_dim**-0.5).reshape(batch, num_kv_heads, folded_len, head_dim)  # -> (b, g, f, d)
     scores_folded = queries_folded @ keys.transpose(2, 3)  # (b, g, f, d) @ (b, g, d, k) -> (b, g, f, k)
+    if softcap < torch.inf:
+        scores_folded = soft_cap(scores_folded, softcap)
     scores = scores_folded.view(batch, num_heads, query_len, key_len)  # (b, g, f, k) -> (b, h, q, k)
     rows_may_be_empty = keep is not None or query_len > key_len
     if causal and query_len > 1:  # a single query is the last token, which attends to everything

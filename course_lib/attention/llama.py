@@ -11,6 +11,7 @@ from .cache import Cache
 from .checks import check_at_least, check_divisible, check_positive
 from .rotary import apply_rotary, rows_at_positions
 from .rotary_base import RotaryAttention
+from .soft_cap import check_cap
 from .windows import window_keep
 
 if TYPE_CHECKING:
@@ -37,13 +38,18 @@ class LlamaAttention(RotaryAttention):
         num_sinks: number of first tokens that every query attends to besides its window.
         learned_sinks: whether each head has a learned sink logit, see `softmax_with_sink`; needs kernel="explicit".
             With a window in every second layer, and biases, this is the attention of gpt-oss.
+        rotary: whether queries and keys are rotated; without, this is a NoPE layer, as every fourth of SmolLM3.
+        qk_norm: whether each query and each key is divided by its root mean square, and scaled by learned numbers, head
+            by head, before the rotation: `q_norm` and `k_norm`, as in Qwen3.
+        gate: whether the context is multiplied by sigmoid(x W_G) before W_O, as in Qwen3-Next: `gate_proj`.
+        softcap: the limit that no score exceeds, see `soft_cap`, 50.0 in Gemma 2; needs kernel="explicit".
         kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which returns no attention weights.
 
     Raises:
         ValueError: a size below 1, a num_kv_heads that does not divide num_heads, a d_model that num_heads does not
             divide where head_dim is not given, an odd head_dim, a rope_theta that is not above 0, an unknown kernel,
-            num_sinks without a window, learned_sinks with the fused kernel.
-        TypeError: a size that is not an integer.
+            num_sinks without a window, a softcap that is not above 0, learned_sinks or a softcap with the fused kernel.
+        TypeError: a size that is not an integer, an option that is not a bool, a softcap that is not a number.
 
     Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023, section 2.2, and "Llama 2",
     2023, appendix A.2.1; equal to `transformers`' LlamaAttention with the same weights.
@@ -68,6 +74,10 @@ class LlamaAttention(RotaryAttention):
         window: int | None = None,
         num_sinks: int = 0,
         learned_sinks: bool = False,
+        rotary: bool = True,
+        qk_norm: bool = False,
+        gate: bool = False,
+        softcap: float = torch.inf,
         kernel: str = "explicit",
     ) -> None:
         check_positive(d_model=d_model, num_heads=num_heads, max_positions=max_positions)
@@ -80,6 +90,7 @@ class LlamaAttention(RotaryAttention):
             check_divisible("d_model", d_model, "num_heads", num_heads, remedy=", or pass head_dim")
             head_dim = d_model // num_heads
         check_sinks(window, num_sinks, learned_sinks, kernel)
+        check_options(softcap, kernel, rotary=rotary, qk_norm=qk_norm, gate=gate)
         super().__init__(head_dim, rope_theta, max_positions, kernel)
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads
@@ -91,6 +102,11 @@ class LlamaAttention(RotaryAttention):
         self.window = window
         self.num_sinks = num_sinks
         self.sink_logits = nn.Parameter(torch.zeros(num_heads)) if learned_sinks else None
+        self.rotary = rotary
+        self.q_norm = nn.RMSNorm(head_dim, eps=1e-6) if qk_norm else None
+        self.k_norm = nn.RMSNorm(head_dim, eps=1e-6) if qk_norm else None
+        self.gate_proj = nn.Linear(d_model, num_heads * head_dim, bias=False) if gate else None
+        self.softcap = softcap
 
     def forward(
         self,
@@ -130,9 +146,14 @@ class LlamaAttention(RotaryAttention):
         keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim)  # (b, t, m) -> (b, t, g, d)
         values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim)
 
-        queries_by_head = apply_rotary(queries.transpose(1, 2), cos, sin)  # (b, t, h, d) -> (b, h, t, d): rotated
-        keys_by_head = apply_rotary(keys.transpose(1, 2), cos, sin)  # (b, t, g, d) -> (b, g, t, d): rotated
-        values_by_head = values.transpose(1, 2)  # not rotated
+        if self.q_norm is not None and self.k_norm is not None:
+            queries, keys = self.q_norm(queries), self.k_norm(keys)  # each head by itself
+        queries_by_head = queries.transpose(1, 2)  # (b, t, h, d) -> (b, h, t, d)
+        keys_by_head = keys.transpose(1, 2)  # (b, t, g, d) -> (b, g, t, d)
+        values_by_head = values.transpose(1, 2)  # never rotated
+        if self.rotary:
+            queries_by_head = apply_rotary(queries_by_head, cos, sin)
+            keys_by_head = apply_rotary(keys_by_head, cos, sin)
         if cache is not None:
             keys_by_head, values_by_head = cache.append(keys_by_head, values_by_head)  # (b, g, new, d) -> (b, g, k, d)
 
@@ -146,6 +167,8 @@ class LlamaAttention(RotaryAttention):
 
         context_by_token = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
         output = context_by_token.reshape(batch, num_tokens, self.num_heads * self.head_dim)  # -> (b, t, h * d)
+        if self.gate_proj is not None:
+            output = output * self.gate_proj(x).sigmoid()
         output = self.out_proj(output)  # (b, t, h * d) -> (b, t, m)
         return (output, weights) if return_weights else output
 
@@ -209,12 +232,17 @@ class LlamaAttention(RotaryAttention):
         Raises:
             ImportError: transformers is not installed, or older than version 5; the message says how to install it.
             ValueError: a d_model that num_heads does not divide, which transformers refuses; a window or learned sinks,
-                which its Llama does not have.
+                or another option that its Llama does not have.
         """
         if self.window is not None or self.sink_logits is not None:
             raise ValueError(
                 "transformers' LlamaAttention has neither a window nor learned sinks: copy the state_dict into its "
                 "MistralAttention or GptOssAttention."
+            )
+        if not self.rotary or self.q_norm is not None or self.gate_proj is not None or self.softcap < torch.inf:
+            raise ValueError(
+                "transformers' LlamaAttention is always rotary, without norms, gate or softcap: copy the state_dict "
+                "into its SmolLM3Attention, Qwen3Attention, Qwen3NextAttention or Gemma2Attention."
             )
         check_divisible("d_model", self.q_proj.in_features, "num_heads", self.num_heads)
         try:
@@ -254,3 +282,13 @@ def check_sinks(window: int | None, num_sinks: int, learned_sinks: bool, kernel:
         raise TypeError(f"learned_sinks must be True or False, got {learned_sinks!r}.")
     if learned_sinks and kernel == "fused":
         raise ValueError("learned_sinks=True needs kernel='explicit': PyTorch's kernel takes no sink logits.")
+
+
+def check_options(softcap: float, kernel: str, **switches: bool) -> None:
+    """Refuse a softcap that is no limit, or that the kernel can't take, and a switch that is no bool."""
+    check_cap(softcap, "softcap")
+    if softcap < torch.inf and kernel == "fused":
+        raise ValueError(f"softcap={softcap} needs kernel='explicit': PyTorch's kernel caps no scores.")
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            raise TypeError(f"{name} must be True or False, got {switch!r}.")

@@ -1,6 +1,6 @@
 """A language of little stories of which every fact is known, and small models that learn to speak it."""
 
-from .exchange import with_attention, with_window
+from .exchange import with_attention, with_selected_keys, with_shared_keys, with_window
 from .forms import FORMS, TRAINED, file_of, load_storyteller, new_storyteller, save_weights
 from .language import KINDS, Fact, Story, joined, stories, words
 from .measured import Speed, facts_kept, read_held_out, sure_by_distance, tokens_per_second
@@ -29,6 +29,8 @@ __all__ = [
     "sure_by_distance",
     "tokens_per_second",
     "with_attention",
+    "with_selected_keys",
+    "with_shared_keys",
     "with_window",
     "words",
 ]

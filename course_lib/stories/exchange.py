@@ -6,6 +6,7 @@ import copy
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import permutations, product
 from typing import Any
 
@@ -13,13 +14,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.attention import MultiHeadAttentionWrapper, check_at_least, check_positive, window_keep
+from course_lib.attention import (
+    MultiHeadAttentionWrapper,
+    attend,
+    causal_keep,
+    check_at_least,
+    check_positive,
+    select_keep,
+    window_keep,
+)
+from course_lib.attention.base import Attention
 from course_lib.attention.convert import wrapper_to_split
 from course_lib.calling import first_tensor, parameters_of
 
 from .storyteller import MakeAttention, Storyteller, check_storyteller
 
 Layout = Mapping[str, Tensor]  # a parameter -> the number of the weight at each of its places, from 1; 0 for none
+Kernel = Callable[..., tuple[Tensor, Tensor]]  # Attention.run_kernel
 NUM_TOKENS = 5  # of the input on which outputs are compared
 
 
@@ -78,6 +89,71 @@ def with_window(
         if all(each.name != "keep" for each in parameters_of(attention)):
             raise TypeError(f"{type(attention).__name__} takes no `keep`: give a model of another form, such as llama")
         attention.register_forward_pre_hook(add_keep, with_kwargs=True)
+    return other
+
+
+def with_shared_keys(model: Storyteller) -> Storyteller:
+    """The same storyteller, in which each later block attends to the keys and values of the first.
+
+    Those that a later block would compute itself are left unused, and get no gradient.
+
+    Args:
+        model: A storyteller of one of the course's forms whose blocks are alike, such as llama; it stays as it is.
+
+    Raises:
+        TypeError: The model is no Storyteller, or its attention is none of the course's forms.
+    """
+    lent: list[Tensor] = []
+
+    def lending(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, *masks: Any) -> Any:
+        lent[:] = keys, values
+        return kernel(queries, keys, values, *masks)
+
+    def borrowing(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, *masks: Any) -> Any:
+        return kernel(queries, *lent, *masks)
+
+    return _with_kernels(model, lending, borrowing)
+
+
+def with_selected_keys(model: Storyteller, k: int, attention: Callable[..., Tensor] | None = None) -> Storyteller:
+    """The same storyteller, in which each query attends to the k keys that all its heads together want most.
+
+    An indexer would be trained to find them; here the dense attention weights, summed over the heads, are the index
+    scores.
+
+    Args:
+        model: A storyteller of one of the course's forms; it stays as it is.
+        k: Number of keys that a query attends to.
+        attention: In place of the course's own, called as attention(queries, keys, values, index_scores, k) with
+            (batch, head, query, head_dim), two of (batch, head, key, head_dim), (batch, query, key) and k; returns the
+            context of each head.
+
+    Raises:
+        ValueError: A k below 1.
+        TypeError: A k that is no integer, the model is no Storyteller, or its attention is none of the course's forms.
+    """
+    check_positive(k=k)
+
+    def selecting(kernel: Kernel, queries: Tensor, keys: Tensor, values: Tensor, *masks: Any) -> tuple[Tensor, Tensor]:
+        _, weights = kernel(queries, keys, values, *masks)
+        index_scores = weights.sum(dim=1)  # (b, h, q, k) -> (b, q, k)
+        keys, values = (one.repeat_interleave(queries.shape[1] // one.shape[1], dim=1) for one in (keys, values))
+        if attention is not None:
+            return attention(queries, keys, values, index_scores, k), weights
+        seen = causal_keep(*index_scores.shape[1:], device=queries.device)
+        return attend(queries, keys, values, select_keep(index_scores, k, seen)[:, None])
+
+    return _with_kernels(model, selecting, selecting)
+
+
+def _with_kernels(model: Storyteller, first: Callable[..., Any], later: Callable[..., Any]) -> Storyteller:
+    """The same storyteller with what runs the formula wrapped in its blocks, called as first(kernel, ...)."""
+    check_storyteller(model)
+    other = copy.deepcopy(model)
+    for index, attention in enumerate(other.attentions):
+        if not isinstance(attention, Attention):
+            raise TypeError(f"{type(attention).__name__} is none of the course's forms: give a model such as llama")
+        attention.run_kernel = partial(later if index else first, attention.run_kernel)
     return other
 
 

@@ -426,7 +426,7 @@ print("torch", torch.__version__, "on", device)
 # %% [markdown]
 # ## The lessons
 #
-# Together they take about 13 hours. The minutes are those that each lesson states: the time to read it, to run it, and
+# Together they take about 16 hours. The minutes are those that each lesson states: the time to read it, to run it, and
 # to fill in its blanks. If you also try each *Your turn*, and stop where something is new to you, count an hour per
 # lesson. The exercises take additional time.
 #
@@ -444,6 +444,7 @@ print("torch", torch.__version__, "on", device)
 # | [09 Llama's attention and its cache](09_llama.ipynb) | a real model's attention and generated words | 50 |
 # | [10 Shrink the cache further](10_smaller_caches.ipynb) | fewer bits, windows, sinks, a rolling cache | 60 |
 # | [11 Latent attention, and pages](11_latent_and_pages.ipynb) | latent attention, and stories that share memory | 60 |
+# | [12 The forms of 2026](12_forms_of_2026.ipynb) | seven changes in new models, and where each goes wrong | 55 |
 # | [13 See what heads learn](13_what_heads_learn.ipynb) | what the storyteller's heads do, found by experiment | 60 |
 # | [14 Make it fast, and know why](14_fast.ipynb) | how fast kernels work, and the limits of a machine | 60 |
 # | [15 Find what no error reports](15_debugging_attention.ipynb) | tests that find silent mistakes | 55 |

@@ -617,4 +617,4 @@ for name, (full, local, window, numbers) in kept.items():
 # **Click through it:** [latent attention](https://attention-course.github.io/attention-course/recordings/latent.html)
 # as a recorded run. Choose any number there, and you see where it came from and where it goes.
 #
-# **Next:** [13 See what heads learn](13_what_heads_learn.ipynb).
+# **Next:** [12 The forms of 2026](12_forms_of_2026.ipynb).

@@ -26,6 +26,8 @@ from course_lib.stories import (
     sure_by_distance,
     tokens_per_second,
     with_attention,
+    with_selected_keys,
+    with_shared_keys,
     with_window,
 )
 from course_lib.stories.described import in_course_form
@@ -537,6 +539,25 @@ def test_a_window_may_be_put_into_a_model():
     torch.testing.assert_close(masked(tokens), with_window(model, 5)(tokens))
     written = [masked.write("One day", num_words=30, use_cache=use_cache) for use_cache in (True, False)]
     assert written == 2 * [with_window(model, 5).write("One day", num_words=30)]
+
+
+@pytest.mark.parametrize("form", ["llama", "weight split"])
+def test_keys_may_be_selected_or_shared(form):
+    model = load_storyteller(form)
+    tokens = model.encode("One day a dog knocked at the door.")
+    torch.testing.assert_close(with_selected_keys(model, tokens.shape[1])(tokens), model(tokens))
+    chosen, shared = with_selected_keys(model, 3), with_shared_keys(model)
+    assert not torch.allclose(chosen(tokens), model(tokens)) and not torch.allclose(shared(tokens), model(tokens))
+    second = shared.attentions[1]
+    with torch.no_grad():
+        second.k_proj.weight.normal_()  # not used
+        second.v_proj.weight.normal_()
+    torch.testing.assert_close(shared(tokens), with_shared_keys(model)(tokens))
+    for other in (chosen, shared):
+        once, twice = (other.write("One day", num_words=30, use_cache=use_cache) for use_cache in (True, False))
+        assert once == twice
+    with pytest.raises(TypeError, match="Mine is none of the course's forms: give a model such as llama"):
+        with_shared_keys(small(Mine))
 
 
 def test_speed_is_measured_of_any_class():

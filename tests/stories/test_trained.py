@@ -26,6 +26,13 @@ def test_a_file_is_the_one_that_the_card_describes(form):
     assert FORMS[form].steps == CARD[form]["steps"] and len(CARD[form]["seeds"]) == 3
 
 
+def test_sharing_keys_across_blocks_costs_little_under_each_seed():
+    shared = json.loads((TRAINED / "sharing.json").read_text(encoding="utf-8"))["seeds"]
+    assert len(shared) == 3
+    for run, plain in zip(shared, CARD["llama"]["seeds"], strict=True):
+        assert run["loss"] < plain["loss"] + 0.02 and run["sure"]["name"] > 0.95
+
+
 def test_all_together_are_small():
     assert sum(path.stat().st_size for path in TRAINED.iterdir()) < 4e6
 

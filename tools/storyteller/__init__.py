@@ -1,5 +1,5 @@
 """Train the storytellers that come with the course, and measure what each mistake does to one."""
 
-from .store import measure_consequences, train_forms
+from .store import measure_consequences, train_forms, train_sharing
 
-__all__ = ["measure_consequences", "train_forms"]
+__all__ = ["measure_consequences", "train_forms", "train_sharing"]

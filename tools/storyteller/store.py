@@ -13,7 +13,16 @@ from typing import Any
 
 import torch
 
-from course_lib.stories import FORMS, TRAINED, file_of, new_storyteller, save_weights
+from course_lib.stories import (
+    FORMS,
+    TRAINED,
+    file_of,
+    new_storyteller,
+    read_held_out,
+    save_weights,
+    stories,
+    with_shared_keys,
+)
 
 from .consequences import (
     EDITED,
@@ -28,10 +37,10 @@ from .consequences import (
     put_into,
     trained_with,
 )
-from .training import SEEDS, measured, trained
+from .training import NUM_STORIES, SEEDS, TRAINING_SEED, measured, trained
 
 PROCESSES = 2
-CARD, CONSEQUENCES = TRAINED / "card.json", TRAINED / "consequences.json"
+CARD, CONSEQUENCES, SHARING = (TRAINED / f"{name}.json" for name in ("card", "consequences", "sharing"))
 Job = tuple[str, int, float]  # form or mistake, seed, rate
 
 
@@ -60,6 +69,20 @@ def _train_form(scratch: Path, job: Job) -> dict[str, Any]:
     if seed == SEEDS[0]:
         save_weights(model, scratch / f"{form}.npz")
     return measured(model, loss)._asdict()
+
+
+def train_sharing() -> None:
+    """Train the form llama with the keys and values of its first block in both, and store how it reads."""
+    runs = side_by_side(_train_sharing, [("llama, shared keys", seed, 1.0) for seed in SEEDS])
+    _write(SHARING, {"form": "llama", "seeds": [result for _, result in runs]})
+
+
+def _train_sharing(job: Job) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    model = with_shared_keys(new_storyteller("llama", seed=job[1]))
+    texts = [story.text for story in stories(NUM_STORIES, seed=TRAINING_SEED)]
+    model.train_on(texts, steps=FORMS["llama"].steps, seed=job[1])
+    return read_held_out(model)._asdict()
 
 
 def measure_consequences(scratch: Path) -> None:

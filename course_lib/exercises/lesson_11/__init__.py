@@ -27,7 +27,7 @@ SET = ExerciseSet(
 import torch
 
 from course_lib.exercises import check, progress, review""",
-    after="Passed them all? Then go on with [what heads learn](13_exercises.ipynb).",
+    after="Passed them all? Then go on with [the forms of 2026](12_exercises.ipynb).",
     exercises=(
         latent_cache_bytes.EXERCISE,
         absorb_value_projection.EXERCISE,
