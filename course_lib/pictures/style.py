@@ -93,6 +93,7 @@ class PanelStyle:
 
     cell: int = 24  # side of a cell
     number_cell: int = 34  # width of a cell that holds two decimals
+    strip_cell: tuple[int, int] = (9, 12)  # width and height of a cell that stands for a number among many
     flat_cell: int = 16  # height of a cell that holds nothing
     word_cell: tuple[int, int] = (44, 30)  # width and height of a cell that holds a short word
     box: int = 46  # width of a box that stands for a head

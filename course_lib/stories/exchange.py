@@ -23,14 +23,13 @@ from course_lib.attention import (
     select_keep,
     window_keep,
 )
-from course_lib.attention.base import Attention
 from course_lib.attention.convert import wrapper_to_split
 from course_lib.calling import first_tensor, parameters_of
 
 from .storyteller import MakeAttention, Storyteller, check_storyteller
 
 Layout = Mapping[str, Tensor]  # a parameter -> the number of the weight at each of its places, from 1; 0 for none
-Kernel = Callable[..., tuple[Tensor, Tensor]]  # Attention.run_kernel
+Kernel = Callable[..., tuple[Tensor, Tensor]]  # run_kernel of the course's forms
 NUM_TOKENS = 5  # of the input on which outputs are compared
 
 
@@ -151,7 +150,7 @@ def _with_kernels(model: Storyteller, first: Callable[..., Any], later: Callable
     check_storyteller(model)
     other = copy.deepcopy(model)
     for index, attention in enumerate(other.attentions):
-        if not isinstance(attention, Attention):
+        if not hasattr(attention, "run_kernel"):
             raise TypeError(f"{type(attention).__name__} is none of the course's forms: give a model such as llama")
         attention.run_kernel = partial(later if index else first, attention.run_kernel)
     return other

@@ -426,7 +426,7 @@ print("torch", torch.__version__, "on", device)
 # %% [markdown]
 # ## The lessons
 #
-# Together they take about 16 hours. The minutes are those that each lesson states: the time to read it, to run it, and
+# Together they take about 15½ hours. The minutes are those that each lesson states: the time to read it, to run it, and
 # to fill in its blanks. If you also try each *Your turn*, and stop where something is new to you, count an hour per
 # lesson. The exercises take additional time.
 #

@@ -11,7 +11,7 @@ from course_lib.exercises.lesson_07.rotary_table import rotary_table
 from course_lib.exercises.lesson_07.rotate import rotate
 
 GIVEN = """\
-def rotate(x, cos, sin):  # (head, token, head_dim), 2 x (token, pair) -> the same shape as x
+def rotate(x, cos, sin):  # (head, token, head_dim), 2 x (token, pair) -> as x
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)"""
 

@@ -10,10 +10,10 @@ from course_lib.exercises.input_generator import InputGenerator
 
 GIVEN = """\
 def broken_gather(memory, tables, lengths):
-    # (block, slot, d), block tables, lengths -> (sequence, longest, d), bool (sequence, longest)
+    # (block, slot, d), tables, lengths -> (s, longest, d), bool (s, longest)
     most = max(len(table) for table in tables)
     padded = torch.tensor([table + [0] * (most - len(table)) for table in tables])
-    keys = memory[padded].flatten(1, 2)  # (sequence, block, slot, d) -> (sequence, key, d)
+    keys = memory[padded].flatten(1, 2)  # (sequence, block, slot, d) -> (s, k, d)
     keep = (padded != 0).repeat_interleave(memory.shape[1], dim=1)  # 0 is padding
     longest = max(lengths)
     keys, keep = keys[:, :longest], keep[:, :longest]
@@ -21,10 +21,10 @@ def broken_gather(memory, tables, lengths):
 
 
 def mended_gather(memory, tables, lengths):
-    # (block, slot, d), block tables, lengths -> (sequence, longest, d), bool (sequence, longest)
+    # (block, slot, d), tables, lengths -> (s, longest, d), bool (s, longest)
     most = max(len(table) for table in tables)
     padded = torch.tensor([table + [0] * (most - len(table)) for table in tables])
-    keys = memory[padded].flatten(1, 2)  # (sequence, block, slot, d) -> (sequence, key, d)
+    keys = memory[padded].flatten(1, 2)  # (sequence, block, slot, d) -> (s, k, d)
     longest = max(lengths)
     keep = torch.arange(longest) < torch.tensor(lengths)[:, None]
     return keys[:, :longest].masked_fill(~keep[:, :, None], 0.0), keep

@@ -4,7 +4,7 @@ from course_lib.exercises.function_exercise import FunctionExercise
 
 
 def gated_context(context, gate_logits):
-    # (batch, head, token, head_dim), (batch, token, head) -> (batch, token, head * head_dim)
+    # (b, h, t, d), (b, t, h) -> (batch, token, head * head_dim)
     gate = gate_logits.sigmoid().transpose(1, 2)[..., None]  # (b, t, h) -> (b, h, t, 1)
     return (context * gate).transpose(1, 2).flatten(2)
 

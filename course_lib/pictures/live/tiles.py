@@ -52,12 +52,15 @@ class Running:
     def describe(self) -> str:
         return f"After tile {self.tile}: {self.said}."
 
-    def draw(self) -> Canvas:
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """The scores so far, of which those of the last tile are in colour."""
         first, last = SIZE * self.tile, SIZE * (self.tile + 1)
-        cells = [
-            (f"{score:g}", head_color(0) if first <= key < last else PLAIN) for key, score in enumerate(SCORES[:last])
-        ]
-        table = Table([cells], above=labels_of([f"key {key}" for key in range(last)]), cell=STYLE.word_cell)
+        return [(f"{score:g}", head_color(0) if key >= first else PLAIN) for key, score in enumerate(SCORES[:last])]
+
+    def draw(self) -> Canvas:
+        names = labels_of([f"key {key}" for key in range(len(self.cells))])
+        table = Table([self.cells], above=names, cell=STYLE.word_cell)
         return column([flow([(f"Tile {self.tile}", HEADING), (self.said, NOTE)]), table.draw()], STYLE.tight)
 
 

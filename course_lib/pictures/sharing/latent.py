@@ -17,7 +17,6 @@ from course_lib.pictures.style import HEADING, NOTE, PLAIN, SMALL, STYLE, head_c
 from course_lib.pictures.table import Table
 
 MOST_HEADS, MOST_WIDTH = 8, 16
-CELL = (9, 12)  # width and height of a number, in pixels
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Vectors:
             title=self.name,
             notes=[f"{self.heads} x {self.width}" if self.heads else f"{self.width} for all heads"],
             outlined=[Box(0, 0, len(colors), self.width)] if self.kept else [],
-            cell=CELL,
+            cell=STYLE.strip_cell,
             row_style=SMALL,
         ).draw()
 

@@ -55,7 +55,9 @@ class Pages:
         return "\n".join([f"{listed(tables)}.", *(f"{line}." for line in lines), f"{self.counts}."])
 
     def draw(self) -> Canvas:
-        width = max([STYLE.number_cell, *(SMALL.width(word) + 8 for block in self.blocks for word in block.words)])
+        width = max(
+            [STYLE.number_cell, *(SMALL.width(word) + STYLE.near for block in self.blocks for word in block.words)]
+        )
         table = Table(
             [[(word or "·", block.color if word else WHITE) for word in block.words] for block in self.blocks],
             rows=[f"block {block.number}" for block in self.blocks],
