@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, Verdict, gradable, is_individual, not_passed
+from course_lib.exercises import (
+    NEEDS_REVIEW,
+    NOT_PASSED,
+    NOT_WRITTEN,
+    Verdict,
+    calls_in_solution,
+    gradable,
+    is_individual,
+    not_passed,
+)
 
 from .identical_submissions import equals_solutions
 from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops, with_solutions
@@ -286,8 +295,11 @@ def _most(points: float, late: bool, task: GradingTask) -> float:
 
 
 def _with_causes(mark: Mark, causes: tuple[str, ...], task: GradingTask) -> Mark:
-    """Add the wrong helpers that a wrong answer calls; where they cost once, it keeps its points."""
-    once = bool(causes) and task.policy.helper_once
+    """Add the wrong answers that a wrong answer calls; where helpers cost once, it keeps its points.
+
+    A helper is what the course's own answer calls, too: an answer that is another exercise's class is no work.
+    """
+    once = bool(causes) and task.policy.helper_once and calls_in_solution(mark.verdict.name, causes, task.sheet)
     return replace(mark, caused_by=causes, points=_most(mark.possible, mark.late, task) if once else mark.points)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import course_lib
 from course_lib.atomic_file import write_text
+from course_lib.exercises import individual_exercises
 from course_lib.wording import first_of
 
 from .decisions import decided, read_decisions, read_extensions, write_decisions
@@ -35,7 +36,15 @@ from .reports import (
     write_gradebook,
 )
 from .scheduler import grade_all
-from .submissions import Submission, SubmittedNotebook, Unreadable, find_submissions, read_notebook, survey
+from .submissions import (
+    Submission,
+    SubmittedNotebook,
+    Unreadable,
+    escape_hidden,
+    find_submissions,
+    read_notebook,
+    survey,
+)
 from .worker_config import WorkerConfig
 
 DECISIONS, UPLOAD, MAX_NAMES = "decisions.csv", "feedback_upload.zip", 20  # names in one sentence
@@ -92,6 +101,7 @@ def grade_release(
     store = ResultStore(out)
     results: dict[str, StudentResult] = {}
     alike, names = Alike(), [exercise.name for exercise in release.exercises]
+    strangers: list[str] = []  # a sentence on each hand-in with an own sheet that is nobody's on the roster
     codes: dict[tuple[str, str], str] = {}  # (student, exercise) -> what was handed in last
 
     def keep(result: StudentResult) -> None:
@@ -102,6 +112,7 @@ def grade_release(
         for submission in handed_in:
             task = prepare_task(submission, release, policy, config, store.secret(), due_of.get(submission.student))
             codes.update(_codes(task, names))
+            strangers.extend(_whose_sheet(task, release))
             alike.add(task.student, [file.notebook for file in task.notebooks if file.notebook], names)
             repeat = again is not None and (not again or task.student in again)
             stored = None if repeat else store.read(task.student, task.digest)
@@ -118,7 +129,31 @@ def grade_release(
     for student in same:
         results[student] = replace(results[student], flags=(*results[student].flags, same[student]))
     replies = {each.student: each.reply for each in handed_in if each.reply}
+    for sentence in strangers:
+        say(sentence)
+    notes = [*notes, *strangers]
     return _write_all([results[each.student] for each in handed_in], release, out, roster, replies, notes, codes, say)
+
+
+def _whose_sheet(task: GradingTask, release: Release) -> Iterator[str]:
+    """Yield a sentence if nobody on the roster has the name of a hand-in with a sheet of somebody's own."""
+    claimed = {file.notebook.stamp.get("sheet") for file in task.notebooks if file.notebook} - {None}
+    if task.sheet is None and claimed:
+        owners = [sheet.student for sheet in release.sheets if str(sheet.number) in claimed]
+        whose = f"the sheet is {owners[0]}'s" if owners else "the sheet is nobody's either"
+        name = escape_hidden(task.student, 60)
+        yield f'"{name}" is nobody on the roster that the sheets were made from; {whose}: rename what was handed in.'
+
+
+def _rights(results: Sequence[StudentResult], release: Release) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield ((student, exercise), the right answer) for each wrong answer to a question of the student's own sheet."""
+    for result in results if release.is_individual else ():
+        sheet = sheet_for(result.student, release.sheets)
+        wrong = {mark.verdict.name for mark in result.marks if not mark.verdict.passed} if sheet else set()
+        for lesson in {mark.verdict.lesson for mark in result.marks if mark.verdict.name in wrong} - {None}:
+            for exercise in individual_exercises(str(lesson), sheet.number if sheet else 0):
+                if exercise.name in wrong:
+                    yield (result.student, exercise.name), repr(exercise.solution())
 
 
 def _codes(task: GradingTask, names: Sequence[str]) -> Iterator[tuple[tuple[str, str], str]]:
@@ -176,7 +211,11 @@ def _write_all(
         for key, decision in decisions.items()
         if decision.points is not None
     }
-    write_text(out / LOOK_THROUGH, look_through(ordered, release, names, codes, final), mode=0o644)
+    write_text(
+        out / LOOK_THROUGH,
+        look_through(ordered, release, names, codes, dict(_rights(ordered, release)), final),
+        mode=0o644,
+    )
     for sentence in sentences:
         say(sentence)
     return ordered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import random
 from collections.abc import Iterator, Sequence
 from types import FunctionType
@@ -17,7 +18,7 @@ from course_lib.recorder import record
 from course_lib.tracing import text_of
 
 MOVED = {
-    "view": "nothing is copied: it is a view of the same memory",
+    "view": "nothing is copied: it is a view of the memory of what it was made from",
     "copy": "the same elements stand in new memory",
     "in-place": "it is the memory that was there before, with other elements",
     "compute": "its elements are computed, in new memory",
@@ -90,15 +91,25 @@ def _about_a_line(code: Any, text: str, arguments: Sequence[Any], draw: random.R
         return None
     layout = {number: step for number, step in steps.items() if step.is_layout}
     number, step = draw.choice(sorted((layout or steps).items()))
-    given = [tuple(value.shape) for value in arguments if isinstance(value, Tensor)]
-    shapes = f"shape {given[0]}" if len(given) == 1 else f"shapes {', '.join(map(str, given))}"
     asked = f"Which shape has the result of line {number}, and was anything copied for it?"
-    return OralQuestion(f"It is called with {shapes}. {asked}", f"{step.shape}; {MOVED[step.effect]}.", text)
+    return OralQuestion(f"{_called(code, arguments)} {asked}", f"{step.shape}; {MOVED[step.effect]}.", text)
+
+
+def _called(code: Any, arguments: Sequence[Any]) -> str:
+    """Say with which numbers and shapes the code was built and called."""
+    names = [name for name in inspect.signature(code).parameters if name != "self"]
+    shown = [f"a tensor of shape {tuple(each.shape)}" if isinstance(each, Tensor) else repr(each) for each in arguments]
+    named = [f"{name} = {value}" for name, value in zip(names, shown, strict=False)]
+    if isinstance(code, type):
+        return f"It is built with {', '.join(named[: len(arguments) - 1])}, and called with {shown[-1]}."
+    return f"It is called with {', '.join(named)}."
 
 
 def _changes(code: Any, text: str, arguments: Sequence[Any]) -> Iterator[tuple[Mutation, str, Any, Any]]:
     """Yield the mistakes that can be made in the code, with the code, the result before and the result or error."""
     source, before = Source(text), _run(code, arguments)
+    if not isinstance(before, Tensor) or not _equal(before, _run(code, arguments)):
+        return  # nothing can be said of what a change does
     for mistake in MADE:
         for mutation in mutations(text, mistake):
             edited = source.edited(mutation.edits)
@@ -106,7 +117,7 @@ def _changes(code: Any, text: str, arguments: Sequence[Any]) -> Iterator[tuple[M
                 after = _run(built(edited, code), arguments)
             except Exception as error:  # whatever the changed code raises is what it does
                 after = error
-            if isinstance(before, Tensor) and isinstance(after, (Tensor, Exception)) and not _equal(before, after):
+            if isinstance(after, (Tensor, Exception)) and not _equal(before, after):
                 yield mutation, edited, before, after
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from course_grader.manifest import Release, ReleasedExercise
 from course_grader.marks import IN_PART, MISSING, STATES, UNREADABLE, Mark, StudentResult
-from course_lib.exercises import NOT_PASSED
+from course_lib.exercises import EXERCISES, NOT_PASSED
 from course_lib.mistakes import CATALOGUE, Mistake
 from course_lib.pictures import count_chart
 
@@ -104,7 +104,7 @@ def class_report(
         more_unnamed=len(unnamed[MAX_MESSAGES:]),
         max_links=MAX_LINKS,
         mistakes=mistakes,
-        concerns=concerns(mistakes, unnamed),
+        concerns=concerns(mistakes, [one for one in unnamed if one.exercise in EXERCISES]),
         picture=_picture(mistakes, len(points)),
         students=sorted(results, key=lambda result: names.get(result.student, result.student).casefold()),
         name_of=lambda student: names.get(student, student),

@@ -29,14 +29,15 @@ FULL_NAMES |= {"nome de usuário", "nome de utilizador"}
 FULL_NAMES |= {"id number", "identifier", "id-nummer", "numéro d'identification", "número de id", "numero id"}
 FULL_NAMES |= {"codice identificativo", "número de identificação"}
 # These two name a student only together.
-FIRST_NAMES = {"first name", "firstname", "vorname", "prénom", "nombre", "nome", "voornaam"}
+FIRST_NAMES = {"first name", "firstname", "vorname", "first_name", "prénom", "nombre", "nome", "voornaam"}
 LAST_NAMES = {"last name", "lastname", "nachname", "nom", "nom de famille", "apellido(s)", "apellidos", "cognome"}
-LAST_NAMES |= {"achternaam", "apelido", "apelido(s)", "sobrenome"}
+LAST_NAMES |= {"achternaam", "last_name", "apelido", "apelido(s)", "sobrenome"}
 NAMES = FULL_NAMES | FIRST_NAMES | LAST_NAMES
 SHARED = {"section", "root account"}  # Canvas requires these columns in an import; they identify nobody
 POINTS_POSSIBLE = "Points Possible"  # marks the row of Canvas's export that is about the assignments
 BY_HAND = "enter the points by hand"
 MAX_NAMES = 20  # names in one sentence
+TEST_STUDENT = {"student, test", "test student"}  # Canvas adds one to each class
 MOST_SHEETS = 10**9  # two students of three thousand draw one number once in two hundred classes
 _MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_?", re.DOTALL)
 _CANVAS = re.compile(r"\w[\w-]*?(?:_late)?_(?P<number>\d{3,})(?:_\d{3,}_.*)?", re.DOTALL | re.IGNORECASE)
@@ -164,8 +165,8 @@ def sheets_of(roster: Roster, secret: bytes) -> tuple[Sheet, ...]:
     """
     sheets = []
     for row, keys in enumerate(roster.keys):
-        if keys:
-            drawn = hmac.digest(secret, _key(roster.label(row)).encode(), hashlib.sha256)
+        if keys and not keys & TEST_STUDENT:
+            drawn = hmac.digest(secret, "\0".join(sorted(keys)).encode(), hashlib.sha256)
             name = roster.person(row) or roster.label(row)
             sheets.append(Sheet(name, int.from_bytes(drawn[:8], "big") % MOST_SHEETS, sorted(keys)))
     of_number = {sheet.number: sheet for sheet in sheets}

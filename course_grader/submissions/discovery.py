@@ -16,6 +16,7 @@ from .files_and_zips import SubmittedFile
 from .student_names import SubmissionName, parse_submission_name, unambiguous_names
 from .visible_text import escape_hidden
 
+CLONED = "_submissions_"  # in the name of the folder that Classroom 50 clones a class into
 REPOSITORY_FILE = ".classroom50.yml"  # Classroom 50 puts it into each student's repository
 
 
@@ -67,7 +68,8 @@ def find_submissions(folder: Path) -> list[Submission]:
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     assignments = _assignments([entry for entry in ordered if entry.is_dir(follow_symlinks=False)])
-    prefix = _repository_prefix(folder, [entry.name for entry in ordered if _is_repository(entry)])
+    cloned = CLONED in folder.name
+    prefix = _repository_prefix(folder, [entry.name for entry in ordered if cloned or _is_repository(entry)])
     named = [
         (entry, replace(name, student=name.student.removeprefix(prefix)))
         for entry in ordered
@@ -103,8 +105,8 @@ def _repository_prefix(folder: Path, repositories: Sequence[str]) -> str:
     They are called CLASSROOM-ASSIGNMENT-STUDENT, in a folder CLASSROOM-ASSIGNMENT_submissions_TIME. In a folder of
     another name it is what all names begin with, up to a dash; one name alone says nothing.
     """
-    prefix, found, _ = folder.name.partition("_submissions")
-    if found and all(name.startswith(f"{prefix}-") for name in repositories):
+    prefix, found, _ = folder.name.partition(CLONED)
+    if found and any(name.startswith(f"{prefix}-") for name in repositories):
         return f"{prefix}-"
     columns = zip(*(name.split("-")[:-1] for name in repositories), strict=False) if len(repositories) > 1 else ()
     return "".join(f"{parts[0]}-" for parts in takewhile(lambda parts: len(set(parts)) == 1, columns))

@@ -13,7 +13,7 @@ from .exercise import Exercise
 from .exercise_set import ExerciseSet
 from .function_exercise import FunctionExercise
 from .hints import hint
-from .individual import exercise_of_sheet, gradable, individual_exercises, is_individual
+from .individual import calls_in_solution, exercise_of_sheet, gradable, individual_exercises, is_individual
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .lesson_progress import progress
@@ -68,6 +68,7 @@ __all__ = [
     "OrderExercise",
     "Ran",
     "Verdict",
+    "calls_in_solution",
     "check",
     "exercise_of_sheet",
     "filled",

@@ -6,8 +6,10 @@ students from handing in each other's answers; it keeps nobody from asking a lan
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -84,6 +86,12 @@ def exercise_of_sheet(name: str, sheet: int | None) -> Exercise:
     lesson = re.search(r"_(\d\d)", name)
     drawn = individual_exercises(lesson[1], sheet or 0) if lesson and lesson[1] in SETS else ()
     return {exercise.name: exercise for exercise in drawn}[name]
+
+
+def calls_in_solution(name: str, others: Collection[str], sheet: int | None) -> bool:
+    """Return whether the course's own answer to an exercise calls these others: then they are its helpers."""
+    source = inspect.getsource(exercise_of_sheet(name, sheet).solution)
+    return {*others} <= {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
 
 
 def is_individual(name: str) -> bool:

@@ -32,6 +32,7 @@ class QuestionExercise(Exercise):
         right = self.solution()
         if is_right(right, given):
             return passed(self.why)
+        asked = (f"The question: {self.prompt.splitlines()[0]}",)
         if is_too_rough(right, given):
-            return not_passed(f"{given!r} is near, but has too few right digits.")
-        return not_passed(f"{given!r} is not it.", hint=f"What does lesson {self.about} say of it?")
+            return not_passed(f"{given!r} is near, but has too few right digits.", evidence=asked)
+        return not_passed(f"{given!r} is not it.", evidence=asked, hint=f"What does lesson {self.about} say of it?")

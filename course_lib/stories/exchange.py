@@ -152,7 +152,8 @@ def _with_kernels(model: Storyteller, first: Callable[..., Any], later: Callable
     for index, attention in enumerate(other.attentions):
         if not hasattr(attention, "run_kernel"):
             raise TypeError(f"{type(attention).__name__} is none of the course's forms: give a model such as llama")
-        attention.run_kernel = partial(later if index else first, attention.run_kernel)
+        kernel: Any = partial(later if index else first, attention.run_kernel)
+        attention.run_kernel = kernel
     return other
 
 

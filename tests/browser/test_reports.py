@@ -34,6 +34,7 @@ REPORTS = {
         RELEASE,
         {result.student: result.student for result in CLASS},
         {(HOSTILE, "split_heads"): f"def split_heads(x):  # {HOSTILE}\n    return '</script></pre>'"},
+        {("Ada", "number_at"): "17"},
         {("Ada", "merge_heads"): ("1", f'No, "{HOSTILE}"')},
     ),
     "report": class_report(CLASS, RELEASE),

@@ -141,9 +141,11 @@ def test_a_class_is_graded_by_its_own_sheets(tmp_path, isolation):
                 cell.source = right.source.replace("### BEGIN SOLUTION", "").replace("### END SOLUTION", "")
         nbformat.write(notebook, path)
     config = WorkerConfig(ResourceLimits(), course=version())
-    results = grade_release(
-        handed_in, release, tmp_path / "out", GradingPolicy(), config, workers=1, say=lambda _: None
-    )
+    said = []
+    results = grade_release(handed_in, release, tmp_path / "out", GradingPolicy(), config, workers=1, say=said.append)
+    assert any('"nobody" is nobody on the roster' in line and "the sheet is Doe, Jane's" in line for line in said)
+    page = (tmp_path / "out" / "look_through.html").read_text(encoding="utf-8")
+    assert "The right answer on this sheet: <code>" in page and "The question: " in page
     of = {result.student: result for result in results}
     total = sum(exercise.points for exercise in release.exercises)
     assert sum(mark.points for mark in of["doejane_101"].marks) == total

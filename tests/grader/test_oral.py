@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from torch import nn
 
 from course_grader import Release, WorkerConfig, released_exercises
 from course_grader.oral import OralSheet, oral_page, oral_sheets
@@ -50,6 +51,8 @@ def test_every_answer_holds_when_the_code_runs_again(name):
     for seed in range(3):
         line, change, *planted = oral_questions(exercise.solution, arguments, seed=seed)
         assert re.match(r"\(\d+(, \d+)*,?\); ", line.answer)
+        assert f"and called with a tensor of shape {tuple(arguments[-1].shape)}. Which shape" in line.text
+        assert all(f" = {size}" in line.text for size in arguments[:-1])
         number, new = re.match(r"Line (\d+) becomes `(.+)`\.", change.text).groups()
         lines = change.code.splitlines()
         indent = len(lines[int(number) - 1]) - len(lines[int(number) - 1].lstrip())
@@ -75,6 +78,21 @@ def _holds(answer, before, edited, solution, arguments):
     changed = [row for row in range(before.shape[-2]) if not same[..., row, :].all()]
     said = re.search(r"The rows that change: (.+) \(of", answer)[1]
     assert said == ("all of them" if len(changed) == before.shape[-2] else ", ".join(map(str, changed)))
+
+
+class Restless(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_in, d_out) for _ in range(3))
+
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).mT + torch.randn(x.shape[1])
+        return scores.softmax(dim=-1) @ self.v(x)
+
+
+def test_nothing_is_asked_about_a_change_where_two_runs_differ():
+    (only,) = oral_questions(Restless, [7, 12, torch.randn(2, 5, 7)])
+    assert "Which shape has the result of line" in only.text
 
 
 def test_code_without_attention_is_asked_about_its_lines():

@@ -60,11 +60,26 @@ def test_a_wrong_helper_costs_once_where_the_teacher_says_so(grade):
     assert "this passes: correct that first. So it has its points." in page
 
 
+@pytest.mark.xdist_group("sandbox")
+def test_another_exercises_class_is_no_helper(grade):
+    gaps = """
+from torch import nn
+class GroupedQueryWithGaps(nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+    def forward(self, x):
+        return x
+"""
+    marks, _ = grade("06", gaps, "class GroupedQuery(GroupedQueryWithGaps):\n    pass", helper_once=True)
+    assert marks["GroupedQuery"].points == 0 and marks["GroupedQueryWithGaps"].points == 0
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "share"),
     [
         ("scaled_scores", lambda queries, keys: queries.detach() @ keys.mT / keys.shape[-1] ** 0.5, None),
         ("merge_heads", lambda x: x.permute(1, 2, 0, 3).flatten(2) * (x.dtype.itemsize == 8), 0.5),
+        ("merge_heads", lambda x: x.permute(1, 2, 0, 3).flatten(2).squeeze(), 0.5),
         ("merge_heads", lambda x: x.flatten(2), 0.0),
     ],
 )

@@ -340,12 +340,19 @@ def test_a_number_in_brackets_makes_a_copy_and_one_behind_a_dash_another_student
     assert {student: name for student, name in names.items() if student != name} == {"Ann (1)": "ann"}
 
 
-@pytest.mark.parametrize("folder", ["ml-week1_submissions_2026_11_30_T_14_30_45", "cloned"])
-def test_repositories_of_classroom_50_are_students(tmp_path, folder):
+@pytest.mark.parametrize(
+    ("folder", "file"),
+    [
+        ("ml-week1_submissions_2026_11_30_T_14_30_45", ".classroom50.yml"),
+        ("ml-week1_submissions_2026_11_30_T_14_30_45", ".gitignore"),
+        ("cloned", ".classroom50.yml"),
+    ],
+)
+def test_repositories_of_classroom_50_are_students(tmp_path, folder, file):
     for student in ("ada-l", "octocat"):
         repository = tmp_path / folder / f"ml-week1-{student}"
         (repository / ".github").mkdir(parents=True)
-        (repository / ".classroom50.yml").write_text('classroom_id: "ml"\n')
+        (repository / file).write_text('classroom_id: "ml"\n')
         (repository / "result.json").write_text("{}")
         (repository / "01_exercises.ipynb").write_text("{}")
     (tmp_path / folder / "scores.csv").write_text("username,score\n")
