@@ -10,7 +10,7 @@ from course_lib.exercises.input_generator import InputGenerator
 
 GIVEN = """\
 def broken_ring(ring, length, new):
-    # (slot, d), int, (new, d) -> the keys that new tokens need, (needed, d), and the ring
+    # (slot, d), int, (new, d) -> the keys that are needed, (needed, d), and the ring
     window = len(ring)
     ring = ring.clone()
     for index, key in enumerate(new):
@@ -22,7 +22,7 @@ def broken_ring(ring, length, new):
 
 
 def mended_ring(ring, length, new):
-    # (slot, d), int, (new, d) -> the keys that new tokens need, (needed, d), and the ring
+    # (slot, d), int, (new, d) -> the keys that are needed, (needed, d), and the ring
     window = len(ring)
     # the first new token needs these besides itself
     earlier = range(max(0, length - window + 1), length)
