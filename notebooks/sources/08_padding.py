@@ -316,7 +316,7 @@ if guess is not ...:
 #
 # Columns. Padding on the left moves a whole text by one number, and rotated scores depend on distances only. With
 # padding on the *right*, counting columns hurts this model, too: between a text and its new words there is a gap.
-# (When the library transformers generates text, it counts from the first real word in either kind of model.)
+# (When the library transformers generates text, it counts the real words, wherever a model takes their positions.)
 #
 # </details>
 #
@@ -550,9 +550,9 @@ restarted[:, cut:] -= restarted[:, cut : cut + 1].clone()
 answers(ask(keep, restarted))
 
 # %% [markdown]
-# With the padding in sight, the two shorter stories lose their answer, and the longest, which has none, keeps it. With
-# positions that restart it is the other way round: the shortest story keeps its answer. So test with texts of several
-# lengths, and always with one that has padding.
+# With the padding in sight, the two shorter stories lose their answer here, and the longest, which has
+# none, keeps it. With positions that restart it is the other way round: the shortest story keeps its answer. So test
+# with texts of several lengths, and always with one that has padding.
 #
 # Now do exercises 4 and 5 of [the sheet](exercises/08_exercises.ipynb).
 #

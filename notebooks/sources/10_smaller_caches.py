@@ -175,10 +175,10 @@ predict(guess, lambda: max(higher, key=higher.get))
 # <details><summary>After your guess</summary>
 #
 # The keys, by several times as much, and so it was in the weight split, the multi-query and the grouped-query
-# storyteller. A wrong key can send a query to another token; a wrong value blurs what that token brings. Larger models
-# need still more care with keys: some dimensions of their keys hold numbers much larger than the rest, and get a step
-# of their own, over many tokens (Liu et al., [KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV
-# Cache](https://arxiv.org/abs/2402.02750), 2024).
+# storyteller; in the latent one the values cost more. A wrong key can send a query to another token; a wrong value
+# blurs what that token brings. Larger models need still more care with keys: some dimensions of their keys hold numbers
+# much larger than the rest, so each dimension gets a step of its own, over many tokens (Liu et al., [KIVI: A
+# Tuning-Free Asymmetric 2bit Quantization for KV Cache](https://arxiv.org/abs/2402.02750), 2024).
 #
 # </details>
 #
@@ -290,7 +290,7 @@ for name, model in three.items():
     print(f"{name:25}", *(f"{mean:9.2f}" for mean in means))
 
 # %% [markdown]
-# Beyond the reach neither is better than a blind guess. The middle is what separates them. To know a name there, a
+# Beyond the reach neither is better than a blind guess. The middle separates them most. To know a name there, a
 # token on the way has to pick it up in the first block and hand it on in the second. The model that was trained with
 # the window has *learned* this relay. The other could always look back directly and never had to.
 #
@@ -362,9 +362,9 @@ for form, model in {"llama": storyteller, "weight split": split}.items():
     print(f"{form:13} {heads}; value", *(f"{one:.2f}" for one in value.tolist()))
 
 # %% [markdown]
-# In the weight split it is a sink as in the papers: each head spends more on it than any head of Llama's form does, and
-# its value is small. So keeping it should help the first more than the second. The bar to beat is a window with one
-# token more, which costs the same memory:
+# In the weight split it is a weak sink: each head spends more on it than any head of Llama's form does,
+# though less than large models do, and its value is small. So keeping it should help the first more than the second.
+# The bar to beat is a window with one token more, which costs the same memory:
 
 # %%
 for window, num_sinks in ((16, 0), (17, 0), (16, 1)):
@@ -375,7 +375,7 @@ for window, num_sinks in ((16, 0), (17, 0), (16, 1)):
 
 # %% [markdown]
 # In Llama's form a sink is worth about as much as one more token of the window. In the weight split it lowers the loss
-# two to three times as much.
+# more than a token of the window does, with this window.
 #
 # One detail of the paper is easily lost, and its authors call it crucial: they count positions *within the cache*. Keys
 # are stored before the rotation and rotated in each step, so that a sink never gets further away than the cache is
@@ -606,9 +606,10 @@ predict(guess, lambda: "AB"[list(told.values()).index(own)])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# In A the goose turns into a pig. No error, and each sentence is well-formed: the empty slots hold keys of zeros, whose
-# scores are 0, and that is enough for a share of the attention while the ring fills. Later all slots are full, and the
-# mistake is gone, together with the fact. The proof above finds it at token 0.
+# B. In A there is no error, and each sentence is well-formed: the empty slots hold keys of zeros, whose scores are 0,
+# and that is enough for a share of the attention while the ring fills. It changed the first words, so another story
+# began. That its goose turns into a pig isn't the slots' fault: with your cache, too, this model forgets animals that
+# have left its window. What is wrong in A can't be read, and the proof above finds it at token 0.
 #
 # </details>
 #
@@ -667,7 +668,7 @@ if guess is not ...:
 # <details><summary>Answers</summary>
 #
 # 1. It hardly does. Of animals that were last said one window ago it is as good as sure, and in the middle it is little
-#    better than a blind guess. A relay is learned for one kind of word, and for another it isn't.
+#    better than a blind guess. In this training names are handed on, and animals hardly; in another it may differ.
 # 2. A little: on average in each third, though not in each of the texts. It costs no byte.
 #
 # </details>

@@ -535,7 +535,7 @@ start_by_copying(gpt)
 # trains models as you will train yours, from four random starts. Their losses on texts that they have not read, and how
 # many of sixty stories kept the name:
 #
-# | | seed 0 | seed 1 | seed 2 | seed 3 |
+# | start | seed 0 | seed 1 | seed 2 | seed 3 |
 # |---|---|---|---|---|
 # | loss with the good start | 0.39 | 0.37 | 0.38 | 0.36 |
 # | without it | 0.71 | 0.67 | 0.43 | 0.65 |

@@ -211,7 +211,7 @@ def test_the_front_page_shows_itself_without_scripts(browser, home):
 def test_the_map_says_where_one_is(open_page, path):
     page, _ = open_page(path)
     lessons = page.get_by_role("navigation", name="Lessons of the course").get_by_role("link")
-    assert lessons.count() == 15
+    assert lessons.count() == 18
     here = page.locator(".course-map [aria-current]")
     assert here.count() == 1 and here.get_attribute("aria-label") == "04 Reshape and transpose"
 

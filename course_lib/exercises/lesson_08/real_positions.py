@@ -32,7 +32,9 @@ def _draw(rng: InputGenerator) -> list[Case]:
         left = token >= num_tokens - lengths[:, None]
         side = "left" if number < 3 else "right"
         cases.append(Case((left if side == "left" else left.flip(-1),), f"the padding is on the {side}"))
-    return cases
+    gap = torch.ones(2, 7, dtype=torch.bool)
+    gap[0, 2:4] = False  # a prompt padded on the right, and new words behind it
+    return [*cases, Case((gap,), "padding stands between a prompt and its new words")]
 
 
 EXERCISE = FunctionExercise(
@@ -42,7 +44,7 @@ EXERCISE = FunctionExercise(
     minutes=3,
     prompt=(
         "`real` is True where a batch holds a real word and False where it holds padding. Return the position of each "
-        "real word, counted from the first real word of its own sentence, which is at position 0. The positions of "
+        "real word, which is the number of real words before it in its own sentence. The positions of "
         "padding are never used, so they may be anything from 0 on, but they must not be negative."
     ),
     hints=(
@@ -59,6 +61,9 @@ EXERCISE = FunctionExercise(
 torch.arange(real.shape[-1]).expand(real.shape)
     the index of the column, in which padding is counted as if it were words
     ? Which position has the first real word of a sentence that is padded on the left?
+(torch.arange(real.shape[-1]) - real.int().argmax(-1, keepdim=True)).clamp(min=0)
+    columns counted from the first real word: padding between two words is counted, too
+    ? In a batch padded on the right, what stands between the prompt and its new words?
 1). => 0).
     positions that start at 1
     ? Which position has the first real word?
