@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import time
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from .reports import (
     write_gradebook,
 )
 from .scheduler import grade_all
+from .secret import kept_secret
 from .submissions import (
     Submission,
     SubmittedNotebook,
@@ -320,10 +320,7 @@ class ResultStore:
 
     def secret(self) -> bytes:
         """Return the secret of this run; it is made once, so that a continued run draws the same inputs."""
-        path = self.folder / "secret.txt"
-        if not path.exists():
-            write_text(path, secrets.token_hex(32), mode=0o600)
-        return bytes.fromhex(path.read_text(encoding="ascii").strip())
+        return kept_secret(self.folder / "secret.txt")
 
     def write(self, result: StudentResult) -> None:
         text = json.dumps(result.as_dict(), indent=1, ensure_ascii=False) + "\n"

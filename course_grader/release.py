@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.about import repository_address, version
-from course_lib.atomic_file import write_text
 
 from .individual_notebook import individual_notebook
 from .manifest import MANIFEST, Release, released_exercises
 from .reports import read_roster, sheets_of
+from .secret import kept_secret
 from .student_version import kept_metadata, student_notebook
 
 SECRET = "individual.secret"
@@ -51,7 +50,7 @@ def make_release(notebooks: Path, name: str, lessons: list[str], to: Path, roste
     stamp = {"release": name, "version": version(), "commit": _commit(notebooks.parent)}
     class_list = read_roster(roster, name) if roster else None  # before anything is written
     to.mkdir(parents=True, exist_ok=True)
-    sheets = sheets_of(class_list, _secret(to)) if class_list else ()
+    sheets = sheets_of(class_list, kept_secret(to / SECRET)) if class_list else ()
     with tempfile.TemporaryDirectory(dir=to) as temporary:  # in the same folder: it appears whole or not at all
         complete = Path(temporary) / name
         complete.mkdir()
@@ -94,17 +93,6 @@ def _stamped(notebook: Any, stamp: dict[str, str]) -> Any:
         cell.id = f"{stamp['release'][:40]}-{number}".replace(".", "-")
         cell.metadata = kept_metadata(cell)
     return notebook
-
-
-def _secret(folder: Path) -> bytes:
-    """Return the secret that a class's own sheets are drawn from; it is made once."""
-    path = folder / SECRET
-    if not path.exists():
-        write_text(path, secrets.token_hex(32) + "\n", mode=0o600)
-    try:
-        return bytes.fromhex(path.read_text(encoding="ascii"))
-    except ValueError:
-        raise ValueError(f"{path} is not the secret that was made there: restore it, or remove it.") from None
 
 
 def _solutions(notebooks: Path, lessons: list[str]) -> list[Path]:

@@ -10,7 +10,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from course_lib.mutations import run_source
@@ -28,6 +28,7 @@ FIRST_WITH_MODULE = "06"  # the lesson after which each of its lines has been ex
 READ_IT = "Read its code line by line, beside a right one of yours: the catalogue of mistakes says what to look for."
 
 
+@lru_cache(maxsize=32)  # all of a sheet are asked for one by one, and each time a module would be drawn
 def individual_exercises(lesson: str, sheet: int) -> tuple[Exercise, ...]:
     """Return what stands on one student's sheet of a lesson and on no other's: questions, and later a faulty module.
 
