@@ -60,10 +60,11 @@ grade-bench: set-up-dev  ## measure how fast a class is graded, compared with nb
 figures: set-up-dev  ## draw the figures again
 	@$(COURSE) figures $(ARGS)
 
-lint: set-up-dev  ## look for mistakes in style, code and types
+lint: set-up-dev  ## look for mistakes in style, code, names, imports and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/basedpyright --pythonpath $(BIN)/python
+	@$(BIN)/pytest -q --no-header tests/style
 
 lock: set-up-dev  ## make requirements.lock again from pyproject.toml (ARGS=--upgrade for newer versions)
 	@$(COURSE) lock $(ARGS)

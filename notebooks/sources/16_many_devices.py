@@ -305,7 +305,7 @@ def tell_together():
     dist.destroy_process_group()
 
 
-# %% tags=["processes"]
+# %% tags=["processes", "long"]
 with tempfile.TemporaryDirectory() as folder:
     script = Path(folder) / "two_tellers.py"
     script.write_text(f"{inspect.getsource(tell_together)}\n\ntell_together()\n")

@@ -576,7 +576,7 @@ def batches(model, steps, told_after=(), seed=0):
 #
 # This takes about a minute on one core:
 
-# %% tags=["trained", "nbval-ignore-output"]
+# %% tags=["trained", "nbval-ignore-output", "long"]
 torch.set_num_threads(1)  # products this small are slower on several
 told_after = (0, 50, 200, 600)
 losses = training_loop(gpt, batches(gpt, 1500, told_after), make_optimizer)

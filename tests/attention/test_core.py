@@ -96,6 +96,7 @@ def test_equals_the_loops_where_attention_is_sharp(name, boost):
     check_against_loops(FUNCTIONS[name], draw(2, boost=boost), causal_keep(QUERIES, KEYS), 1e-11)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", MASK_SHAPES, ids=str)
 @pytest.mark.parametrize("kv_heads", [6, 2, 1])
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -186,7 +187,7 @@ CAUSAL_MASKS = {
 }
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("mask", CAUSAL_MASKS)
 @pytest.mark.parametrize("kv_heads", KV_HEADS)
 @pytest.mark.parametrize(("queries", "keys"), LENGTHS)
@@ -565,6 +566,7 @@ class CopiesOfKeys(TorchDispatchMode):
         return result
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("queries", [1, 5], ids=["decode", "prefill"])
 @pytest.mark.parametrize("kv_heads", [1, 2, 3])

@@ -43,6 +43,7 @@ def test_equals_the_loops(name, kernel, queries, keys):
         assert_same(weights, expected_weights)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize(("name", "kernel"), FAMILY)
 def test_equals_the_loops_with_a_mask(name, kernel, keep):

@@ -487,6 +487,7 @@ def test_conversions_stay_on_the_device(pretended_cuda):
 # --- copied out ---
 
 
+@pytest.mark.slow
 def test_a_copy_of_the_folder_under_another_name_works_with_torch_alone(tmp_path):
     shutil.copytree(Path(course_lib.attention.__file__).parent, tmp_path / "my_attention")
     script = """

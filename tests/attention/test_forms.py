@@ -57,6 +57,7 @@ EQUAL_WIDTHS = [name for name, form in FORMS.items() if form.has_out_proj and "o
 # --- the numbers ---
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "not causal"])
 @pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
@@ -311,6 +312,7 @@ def test_training_without_dropout_draws_nothing(name, kernel):
     assert torch.equal(state, torch.get_rng_state())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
 @pytest.mark.parametrize(("batch", "tokens"), [(1, 1), (3, 1), (0, 5), (2, 0), (1, 40)])
 def test_any_batch_and_any_length(name, kernel, batch, tokens):

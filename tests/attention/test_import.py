@@ -54,15 +54,16 @@ def test_a_file_asserts_nothing_and_prints_nothing(file):
         assert not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print")
 
 
-def test_importing_it_imports_no_plotting_and_no_notebook_and_running_it_no_transformers():
+def test_importing_it_imports_no_plotting_and_running_it_no_transformers_and_exercises_no_notebook():
     code = (
         "import sys, torch; before = set(sys.modules); import course_lib.attention, course_lib.attention.convert; "
         "print(sorted({name.partition('.')[0] for name in set(sys.modules) - before})); "
         "x = torch.zeros(1, 2, 8); course_lib.attention.LlamaAttention(8, 2)(x, positions=torch.arange(2)); "
-        "print([name for name in sys.modules if name.startswith('transformers')])"
+        "print([name for name in sys.modules if name.startswith('transformers')]); import course_lib.exercises; "
+        "print([name for name in ('nbgrader', 'nbformat', 'IPython') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parents[1])
-    assert run.stdout == "['course_lib']\n[]\n", run.stdout + run.stderr
+    assert run.stdout == "['course_lib']\n[]\n[]\n", run.stdout + run.stderr
 
 
 def test_the_public_names_are_those_of_the_contract():

@@ -121,6 +121,7 @@ def test_at_any_positions(absorb):
 # --- the cache ---
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize("chunks", CHUNKS)
 @pytest.mark.parametrize("absorb", FORMS)

@@ -137,6 +137,7 @@ def test_both_kernels_have_the_same_gradients():
 # --- with a cache ---
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize("chunks", CHUNKS)
 @pytest.mark.parametrize("kv_heads", [6, 2, 1])
@@ -384,6 +385,7 @@ def test_equals_transformers_eager_in_float64(kv_heads, side, hugging_face):
     assert_equal_to_the_last_bit(output[real], expected[real], kv_heads)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("side", [None, "right", "left"])
 @pytest.mark.parametrize("kv_heads", KV_HEADS)
 @pytest.mark.parametrize("kernel", KERNELS)

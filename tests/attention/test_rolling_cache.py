@@ -34,6 +34,7 @@ def run(module, x, chunks, cache, keep=None):
     return torch.cat(outputs, 1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("window", "num_sinks"), WINDOWS)
 @pytest.mark.parametrize("chunks", LONG_CHUNKS)
 @pytest.mark.parametrize("kernel", KERNELS)

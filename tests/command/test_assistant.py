@@ -159,5 +159,10 @@ def test_a_learner_is_led_on_before_anything_is_given_away():
     (hint,) = json.loads(call_tool("diagnose", {**asked, "hint_only": True}))
     assert hint["hint"] == "How large do the scores get when the head is twice as wide?" and hint["lesson"] == "01"
     assert set(hint) == {"evidence", "hint", "lesson"}
+
+
+@pytest.mark.slow
+def test_right_code_gets_no_hint():
+    asked = {"code": CODE, "name": "Head", "args": "7, 4"}
     right = CODE.replace("self.k(x).mT)", "self.k(x).mT / self.k.out_features**0.5)")
     assert json.loads(call_tool("diagnose", {**asked, "code": right, "hint_only": True})) == []

@@ -458,6 +458,7 @@ def test_its_help_says_that_it_runs_the_file(capsys):
 # --- the bench ---
 
 
+@pytest.mark.slow
 def test_the_bench_prints_its_table(capsys):
     assert main(["doctor-bench", "libraries"]) == 0
     lines = capsys.readouterr().out.splitlines()

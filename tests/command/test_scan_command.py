@@ -56,6 +56,7 @@ def test_a_mask_that_is_lost_with_an_option_is_named_with_its_module(file, capsy
     assert "on the path `weights returned`" in data["findings"][0]["evidence"]
 
 
+@pytest.mark.slow
 def test_a_family_of_transformers_is_built_and_scanned(capsys):
     pytest.importorskip("transformers")
     assert main(["scan", "transformers:gpt2"]) == 0

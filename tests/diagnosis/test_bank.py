@@ -47,7 +47,7 @@ def examined(case):
     return result
 
 
-@pytest.mark.one_in(30)
+@pytest.mark.one_in(45)
 @pytest.mark.parametrize(("name", "case"), RIGHT, ids=names_of(RIGHT))
 def test_what_is_right_is_healthy(name, case):
     result = examined(case)

@@ -249,6 +249,7 @@ def report_of(code, call=None):
     return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, call=call)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("wrong", "mistake"), CASES, ids=lambda one: getattr(one, "__name__", one))
 def test_the_line_that_decided(wrong, mistake):
     report = report_of(wrong)

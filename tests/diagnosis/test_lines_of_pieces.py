@@ -281,6 +281,7 @@ def report_of(code, call):
     return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, num_kv_heads=HEADS, call=call)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("wrong", "call", "mistake"), CASES, ids=lambda one: getattr(one, "__name__", one))
 def test_the_line_that_makes_pieces_differ(wrong, call, mistake):
     report = report_of(wrong, call)

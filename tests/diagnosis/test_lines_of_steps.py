@@ -296,6 +296,7 @@ def report_of(code, **options):
     return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, **options)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("wrong", "mistake", "options"), CASES, ids=lambda one: getattr(one, "__name__", ""))
 def test_the_line_of_the_step(wrong, mistake, options):
     report = report_of(wrong, **options)

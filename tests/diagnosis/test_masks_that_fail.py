@@ -143,6 +143,7 @@ def examined(code, *, padded):
     return diagnose(module, torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, **options)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize(
     ("code", "mistake", "evidence"),

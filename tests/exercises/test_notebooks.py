@@ -210,6 +210,7 @@ def repository(tmp_path, monkeypatch):
     return solve
 
 
+@pytest.mark.slow
 def test_the_command_makes_and_runs_both(repository, capsys):
     assert main(["exercises", "01", "--kernel", "python3"]) == 0
     shown = capsys.readouterr().out

@@ -49,6 +49,7 @@ def test_an_endless_loop_is_ended_with_its_line(name, source, place):
     assert verdict.hint == "Which loop may never end?" and verdict.where.startswith("<answer ")
 
 
+@pytest.mark.slow
 def test_a_kernel_goes_on_after_an_endless_loop():
     manager = pytest.importorskip("jupyter_client.manager")
     kernel, client = manager.start_new_kernel(kernel_name="python3")

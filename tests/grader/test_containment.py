@@ -317,6 +317,7 @@ def listening(pid):
     return found
 
 
+@pytest.mark.slow
 def test_a_stranger_on_the_machine_reaches_no_worker(tmp_path, isolation):
     """Whoever has a shell here can connect to every port; a worker's port would run any code as the teacher."""
     hand_in(tmp_path / "in", 30)

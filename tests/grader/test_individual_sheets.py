@@ -46,6 +46,7 @@ def judged(exercise, answer):
     return exercise.judge(LocalAnswer(answer), InputGenerator(0))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("lesson", ["01", "06", max(SETS)])
 def test_the_sheet_of_another_student_earns_little(lesson):
     draw = random.Random(0)
@@ -68,6 +69,7 @@ def test_the_same_sheet_asks_the_same():
     assert {name for name, *_ in once} == {"question_07_a", "question_07_b", "question_07_c", "mistake_07"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", VARYING)
 def test_each_variant_passes_its_own_solution_and_refuses_the_others(name):
     variants = {exercise.prompt: exercise for exercise in (exercise_of_sheet(name, sheet) for sheet in range(30))}

@@ -56,6 +56,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_stronger_test_lets_fewer_survive(folder):
     planted = [one for one in plantings(folder / "attn.py", "Attn") if one.mistake in ("returns-none", "mask-inverted")]
     weak, strong = (
@@ -79,6 +80,7 @@ def test_each_planting_is_the_file_with_one_line_changed(folder):
         compile(one.source, "attn.py", "exec")
 
 
+@pytest.mark.slow
 def test_what_ends_the_tests_or_never_ends_is_caught(folder, monkeypatch):
     monkeypatch.setattr("course_lib.mutations.mutation_testing.PATIENCE", 0)
     monkeypatch.setattr("course_lib.mutations.mutation_testing.LEAST_SECONDS", 2.0)

@@ -204,6 +204,7 @@ def test_a_cell_of_ipython_has_lines_and_text():
     assert SEEN in done.stdout
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_notebook_has_lines_and_text():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
     NotebookClient(notebook, kernel_name="python3", timeout=120).execute()

@@ -17,13 +17,13 @@ from tools.notebooks import SOLUTIONS, Lesson, Tally, find_notebooks, lesson_arg
 from . import book
 from .run import choose_lessons
 
-# They need more than Python, and have their own options.
-SEPARATE = ("--ignore=tests/browser", "--ignore=tests/machines")
+# The first two need more than Python, and have their own options; `make lint` runs the third.
+SEPARATE = ("--ignore=tests/browser", "--ignore=tests/machines", "--ignore=tests/style")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 MOST_NAMED = 40  # failed tests of a row
 ONCE = (
-    "Each lesson ran once, and no notebook of solutions did, as the tests judge each solution: make test-all runs "
-    "them, and each cell twice in one kernel, as when Run All is pressed two times."
+    "Each lesson ran once, 16 and 17 up to a cell that takes long; no notebook of solutions ran, as the tests judge "
+    "each solution. make test-all runs them whole, and each cell twice in one kernel, as when Run All is pressed again."
 )
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
@@ -43,11 +43,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         ),
         ("--browser-only", "drive the browser through the built book and JupyterLab, nothing else"),
         ("--every-page", "look at every page of the built book in both themes and three widths, nothing else"),
+        ("--long-only", "run the lessons that a plain test ends at a cell that takes long, nothing else"),
         ("--sandbox-only", "run the tests that need bubblewrap, nothing else"),
         ("--machines", "set the course up on bare machines, nothing else"),
     ):
         only.add_argument(part, action="store_true", help=help_)
-    workers = min(4, (os.cpu_count() or 1) + 1)  # one more than cores: many tests wait
+    workers = min(4, os.cpu_count() or 1)
     parser.add_argument("--workers", type=int, default=workers, help="processes (default: %(default)s)")
 
 
@@ -60,21 +61,21 @@ def run(args: argparse.Namespace) -> int:
     thorough = bool(args.names or args.browser)
     if not thorough:
         lessons = [lesson for lesson in lessons if lesson.folder.name != SOLUTIONS]
-    rows: list[Row] = []
+    rows = check_part(root, args, lessons)
     notes: list[str] = []
     built = ThreadPoolExecutor(1).submit(_build_book) if args.browser else None  # beside tests, many of which wait
-    alone = args.browser_only or args.every_page or args.sandbox_only
+    alone = bool(rows) or args.browser_only
+    beside = None
     if not (alone or args.lessons_only or args.names):
-        rows.append(check_tests(root, "the library's tests", [*SEPARATE, "tests"], args.workers))
+        library = root, "the library's tests", [*SEPARATE, "tests"], args.workers
+        beside = ThreadPoolExecutor(1).submit(check_tests, *library)  # beside the lessons: either waits now and then
         notes += [] if shutil.which("bwrap") else [NO_SANDBOX]
+        rows += [beside.result()] if args.library_only else []
     if not (alone or args.library_only):
         gpu = sees_gpu()
-        rows += check_lessons(root, lessons, args.workers, gpu, twice=thorough)
+        rows += check_lessons(root, lessons, args.workers, gpu, "twice" if thorough else "short", beside is not None)
+        rows[:0] = [beside.result()] if beside else []
         notes = [*[ONCE] * (not thorough), *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
-    if args.sandbox_only:
-        rows.append(check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers))
-    if args.every_page:
-        rows.append(check_tests(root, "every page in a browser", [EVERY_PAGE], args.workers))
     if built is not None:
         rows.append(("the book", "", built.result()))
     if args.browser:
@@ -86,20 +87,43 @@ def run(args: argparse.Namespace) -> int:
     return report(rows, notes)
 
 
+def check_part(root: Path, args: argparse.Namespace, lessons: list[Lesson]) -> list[Row]:
+    """Run the one part that an option asks for alone, if any does, and return its rows."""
+    if args.long_only:
+        return check_lessons(root, [one for one in lessons if one.is_long], args.workers, sees_gpu(), "whole")
+    if args.sandbox_only:
+        return [check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers)]
+    if args.every_page:
+        return [check_tests(root, "every page in a browser", [EVERY_PAGE], args.workers)]
+    return []
+
+
 def check_tests(root: Path, name: str, arguments: list[str], workers: int, distribute: str = "worksteal") -> Row:
     """Run pytest on a part of the tests and return its row of the table."""
     parallel = ["-n", str(workers), "--dist", distribute] if workers > 1 else []
     return name, "", run_pytest(root, [*arguments, "-q", "--no-header", *parallel], workers).total()
 
 
-def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool, *, twice: bool = False) -> list[Row]:
-    """Run nbval on the lessons with each kernel; return the table's rows."""
+def check_lessons(
+    root: Path, lessons: list[Lesson], workers: int, gpu: bool, cells: str, quiet: bool = False
+) -> list[Row]:
+    """Run nbval on the lessons with each kernel; return the table's rows.
+
+    Args:
+        root: the repository.
+        lessons: what is run.
+        workers: processes.
+        gpu: whether to run them on CUDA, too.
+        cells: "short" ends a lesson before a long cell, "whole" runs all cells, "twice" all of them two times.
+        quiet: whether pytest prints only what failed.
+    """
     if not lessons:
         return [("no lesson was found", "", Tally(failed=1))]
     ensure_kernels(gpu=gpu)
     rows: list[Row] = []
     for kernel in ("attention-cpu", "attention-cuda") if gpu else ("attention-cpu",):
-        done = run_pytest(root, lesson_arguments(lessons, kernel, workers, twice=twice), workers)
+        arguments = lesson_arguments(lessons, kernel, workers, cells)
+        done = run_pytest(root, arguments, workers, quiet=quiet)
         for lesson in lessons:
             tally = done.files.get(lesson.label, Tally())
             tally.failed += tally.skipped  # nbval marks what follows a dead kernel as expected to fail

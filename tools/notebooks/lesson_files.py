@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LESSON_NAME = re.compile(r"\d\d_\w+")
+LONG_CELL = re.compile(r'^# %% tags=.*"long"', re.MULTILINE)
 LESSONS, EXERCISES, SOLUTIONS = "", "exercises", "solutions"  # the folders below notebooks/
 CELL_TIMEOUT = 300  # seconds; a cell that kills its kernel uses them all, and the capstone's training needs two minutes
 SOURCES = "sources"  # the folder with the .py of each lesson
@@ -26,6 +27,11 @@ class Lesson:
     def is_generated(self) -> bool:
         """Whether it is made from the objects in course_lib/exercises, so that it has no `py`."""
         return self.folder.name in (EXERCISES, SOLUTIONS)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has a cell that is tagged `long`, at which a plain test ends."""
+        return not self.is_generated and bool(LONG_CELL.search(self.py.read_text(encoding="utf-8")))
 
     @property
     def ipynb(self) -> Path:

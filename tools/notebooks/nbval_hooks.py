@@ -1,6 +1,7 @@
 """Make nbval compare as the course does: a last digit may differ, a picture may not be missing.
 
 With `--twice` all cells run a second time in the same kernel, as Run All does, and must give the same outputs again.
+With `--short` a notebook ends before its first cell that is tagged `long`.
 
 The root's `conftest.py` loads these hooks; outside of the repository `pytest -p tools.notebooks.nbval_hooks` does.
 """
@@ -8,6 +9,7 @@ The root's `conftest.py` loads these hooks; outside of the repository `pytest -p
 import os
 from collections.abc import Generator
 from copy import deepcopy
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -20,7 +22,8 @@ SECOND_PASS = ", second pass"  # appended to the name of a cell that is run agai
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of the second pass."""
+    """Add the options of the second pass and of no long cells."""
+    parser.addoption("--short", action="store_true", help="leave out each notebook's cells from one tagged `long` on")
     parser.addoption("--twice", action="store_true", help="run each notebook's cells a second time in the same kernel")
 
 
@@ -38,10 +41,13 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: Any) -> Generator[None, Any, Any]:
-    """With `--twice`, append the cells of a notebook a second time."""
+    """With `--short`, end a notebook before a long cell; with `--twice`, append its cells a second time."""
     report = yield
-    if collector.config.option.twice and type(collector).__name__ == "IPyNbFile":
-        report.result = [*report.result, *map(_second_pass, report.result)]
+    if type(collector).__name__ == "IPyNbFile":
+        if collector.config.option.short:
+            report.result = list(takewhile(_is_short, report.result))
+        if collector.config.option.twice:
+            report.result = [*report.result, *map(_second_pass, report.result)]
     return report
 
 
@@ -63,6 +69,10 @@ def pytest_itemcollected(item: Any) -> None:
         return compare_by_nbval(test, ref, skip_compare)
 
     item.sanitize, item.compare_outputs = sanitize, compare_outputs
+
+
+def _is_short(cell: Any) -> bool:
+    return "long" not in cell.cell.metadata.get("tags", ())
 
 
 def _second_pass(cell: Any) -> Any:

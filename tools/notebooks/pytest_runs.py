@@ -50,9 +50,16 @@ class PytestRun:
 
 
 def run_pytest(
-    root: Path, arguments: list[str], workers: int = 1, environment: dict[str, str] | None = None
+    root: Path,
+    arguments: list[str],
+    workers: int = 1,
+    environment: dict[str, str] | None = None,
+    *,
+    quiet: bool = False,
 ) -> PytestRun:
     """Run pytest in a separate process in the folder `root`, show its output, and read its results from a JUnit file.
+
+    If it is quiet, its output is shown only where it failed, at the end.
 
     The cores are divided among the workers: with all cores in each, PyTorch is four times slower. Without an
     environment, the process has the variables of this one.
@@ -64,21 +71,28 @@ def run_pytest(
         options = ["-p", "course_lib.command.fast_startup", f"--junitxml={results}"]
         command = [sys.executable, "-m", "pytest", *options, *arguments]
         start = time.perf_counter()
-        status = subprocess.run(command, cwd=root, env=variables).returncode
-        run = PytestRun(status, time.perf_counter() - start)
+        output = subprocess.PIPE if quiet else None
+        done = subprocess.run(command, cwd=root, env=variables, stdout=output, stderr=output, text=True)
+        if done.returncode and quiet:
+            print(done.stdout, done.stderr, sep="\n")
+        run = PytestRun(done.returncode, time.perf_counter() - start)
         if results.exists():
             _read_results(results, run)
     return run
 
 
-def lesson_arguments(lessons: list[Lesson], kernel: str, workers: int = 1, *, twice: bool = False) -> list[str]:
-    """Return pytest's arguments for nbval, strict, on these lessons, each run once or twice in its kernel."""
+def lesson_arguments(lessons: list[Lesson], kernel: str, workers: int = 1, cells: str = "whole") -> list[str]:
+    """Return pytest's arguments for nbval, strict, on these lessons, each in a kernel of its own.
+
+    Their cells run whole, twice, or "short": up to the first that is tagged `long`.
+    """
     parallel = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 and len(lessons) > 1 else []
     if parallel:  # the last lessons train most: begun first, they leave no core idle at the end
         sheets = EXERCISES, SOLUTIONS
         lessons = sorted(lessons, key=lambda lesson: (lesson.folder.name not in sheets, lesson.name), reverse=True)
         parallel.append("--no-loadscope-reorder")
-    strict = ["--nbval", *["--twice"] * twice, f"--nbval-kernel-name={kernel}", f"--nbval-cell-timeout={CELL_TIMEOUT}"]
+    strict = ["--nbval", *[f"--{cells}"] * (cells != "whole")]
+    strict += [f"--nbval-kernel-name={kernel}", f"--nbval-cell-timeout={CELL_TIMEOUT}"]
     quiet = ["-q", "--no-header", "-p", "no:cacheprovider"]
     return [*strict, *parallel, *quiet, *(str(lesson.ipynb) for lesson in lessons)]
 

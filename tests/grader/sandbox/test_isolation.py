@@ -325,6 +325,7 @@ if sys.argv[1] == "run":
 """
 
 
+@pytest.mark.slow
 def test_a_container(path, tmp_path):
     """With a stand-in for docker that runs the words here: what is said to it, the sessions, and the end."""
     log = tmp_path / "log"

@@ -163,6 +163,7 @@ def test_forged_messages(text, blob):
     refused(text, blob)
 
 
+@pytest.mark.slow
 def test_tensors_without_end():
     """A message holds no more tensors than parts: a million empty ones would fill the memory here."""
     empty = {"tensor": ["bool", [0]]}

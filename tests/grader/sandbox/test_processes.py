@@ -137,6 +137,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 @linux
 def test_the_owner_is_killed(isolation):
     """Nothing outlives the process that owns a sandbox, with isolation or without, whatever a notebook does then."""
@@ -154,6 +155,7 @@ def test_the_owner_is_killed(isolation):
             assert wait_until(lambda others=others: not any(map(status, others)))
 
 
+@pytest.mark.slow
 def test_without_isolation():
     """`--unsafe` runs notebooks too; what they started ends with them."""
     unsafe = Isolation("nothing")

@@ -266,7 +266,7 @@ def test_nbval_finds_each_fault_and_nothing_else(small_repository, tmp_path):
     planted = plant(harmed, RUN_FAULTS)
     plant(good, GOOD_CHANGES)
     store_an_image_that_is_not_made(bare)
-    arguments = lesson_arguments([good, harmed, bare], "python3", twice=True)
+    arguments = lesson_arguments([good, harmed, bare], "python3", cells="twice")
     run = run_pytest(tmp_path, ["-p", "tools.notebooks.nbval_hooks", *arguments])
 
     cells = 2 * len(code(read_ipynb(good.ipynb)))  # two passes

@@ -1,4 +1,4 @@
-"""A learner presses Run All twice in one kernel: the second pass, too, must give what is stored."""
+"""Run All twice in one kernel must give what is stored both times; a short run ends before a long cell."""
 
 import pytest
 from nbformat.v4 import new_output
@@ -66,7 +66,7 @@ def store(name, source, folder):
 def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path):
     counts = store("00_counts", COUNTS_ITS_PASSES, tmp_path)
     never = store("01_never_ends", NEVER_ENDS, tmp_path)
-    arguments = lesson_arguments([counts, never], "python3", workers=1, twice=True)
+    arguments = lesson_arguments([counts, never], "python3", workers=1, cells="twice")
     short = "--nbval-cell-timeout=2"
     run = run_pytest(tmp_path, ["-p", "tools.notebooks.nbval_hooks", *arguments, short])
     assert run.files["00_counts"].failures == ["Cell 1, second pass"]
@@ -74,3 +74,12 @@ def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path)
     assert run.files["01_never_ends"].failures == ["Cell 1"]
     assert run.files["01_never_ends"].skipped == 3, "the second pass ran though the first had no end"
     assert (tmp_path / "started").read_text(encoding="utf-8") == "once ", "the second pass waited for the timeout again"
+
+
+@pytest.mark.slow
+def test_a_short_run_ends_before_a_long_cell(tmp_path):
+    source = COUNTS_ITS_PASSES.replace('# %%\nprint("before")', '# %% tags=["long"]\nprint("before")')
+    counts = store("00_counts", source, tmp_path)
+    arguments = lesson_arguments([counts], "python3", cells="short")
+    run = run_pytest(tmp_path, ["-p", "tools.notebooks.nbval_hooks", *arguments])
+    assert counts.is_long and (run.files["00_counts"].passed, run.files["00_counts"].failures) == (2, [])

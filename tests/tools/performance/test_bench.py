@@ -22,6 +22,7 @@ def test_the_list_names_every_group(capsys):
     assert all(line.endswith(group.about) for line, group in zip(lines, GROUPS, strict=True))
 
 
+@pytest.mark.slow
 def test_a_quick_run_of_everything_prints_every_group_and_saves_what_it_printed(tmp_path, capsys):
     saved = tmp_path / "cpu.json"
     assert main(["bench", "--quick", "--rounds", "2", "--device", "cpu", "--save", str(saved)]) == 0

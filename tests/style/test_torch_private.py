@@ -26,7 +26,7 @@ def private_names(tree):
                 f"{node.module}.{name.name}" for name in node.names if PRIVATE.search(f"{node.module}.{name.name}")
             )
         elif isinstance(node, ast.Attribute):
-            if node.attr in ATTRIBUTES or PRIVATE.search(ast.unparse(node)):
+            if node.attr in ATTRIBUTES or (node.attr.startswith("_") and PRIVATE.search(ast.unparse(node))):
                 yield ast.unparse(node)
         elif isinstance(node, ast.Constant) and node.value in ATTRIBUTES:
             yield node.value

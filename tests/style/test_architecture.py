@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.imports import Import, circles, code_of, imports_of, module_names, package_of, past_faces, upwards
+from tests.style.imports import Import, circles, code_of, imports_of, module_names, package_of, past_faces, upwards
 from tools.book.reference import PARTS, names_on_page
 
 ROOT = Path(__file__).resolve().parents[2]
