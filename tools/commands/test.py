@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
         rows.append(check_tests(root, "what takes long", slow, args.workers, distribute="loadfile"))
     if args.browser or args.browser_only:  # JupyterLab's tests are one group
         every = ["-m", ""] if args.browser else []  # those that take long, too
-        rows.append(check_tests(root, "in a browser", ["tests/browser", *every], args.workers, distribute="loadgroup"))
+        workers = args.workers + 1  # a page is waited for now and then
+        rows.append(check_tests(root, "in a browser", ["tests/browser", *every], workers, distribute="loadgroup"))
     return report(rows, notes)
 
 
