@@ -1,10 +1,10 @@
-"""Make one student's own notebook of a lesson: variants of its exercises, and questions that no other sheet has."""
+"""Add to a lesson's notebook what a release asks for: variants and questions of one student's own, one in words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from course_lib.exercises import exercise_of_sheet, individual_exercises
+from course_lib.exercises import exercise_of_sheet, individual_exercises, written_exercises
 
 from .exercise_cells import exercise_cells, markdown_cell
 
@@ -18,8 +18,6 @@ LAST = 2  # cells at the end that say where the student stands
 
 def individual_notebook(solution: Any, lesson: str, sheet: int) -> NotebookNode:
     """Return the teacher's notebook of a lesson with what one sheet has for itself; the given one stays as it is."""
-    from nbformat import from_dict
-
     cells = list(solution.cells)
     for at, cell in enumerate(solution.cells):
         name = _answered(cell)
@@ -31,8 +29,21 @@ def individual_notebook(solution: Any, lesson: str, sheet: int) -> NotebookNode:
     own = [markdown_cell([HEADING, ABOUT.format(sheet)])]
     for exercise in individual_exercises(lesson, sheet):
         own += exercise_cells(exercise.title, exercise, sheet)
+    return _with_cells(solution, [*cells[:-LAST], *own, *cells[-LAST:]])
+
+
+def explained_notebook(solution: Any, lesson: str) -> NotebookNode:
+    """Return the teacher's notebook of a lesson with its question in words; the given one stays as it is."""
+    cells, exercise = solution.cells, written_exercises()[f"explain_{lesson}"]
+    own = exercise_cells(exercise.title, exercise)
+    return _with_cells(solution, [*cells[:-LAST], *own, *cells[-LAST:]])
+
+
+def _with_cells(solution: Any, cells: list[NotebookNode]) -> NotebookNode:
+    from nbformat import from_dict
+
     notebook: Any = from_dict(solution.copy())
-    notebook.cells = [*cells[:-LAST], *own, *cells[-LAST:]]
+    notebook.cells = cells
     return notebook
 
 

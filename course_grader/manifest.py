@@ -82,15 +82,18 @@ class Release:
         return cls(data["release"], **{**rest, "exercises": exercises, "sheets": sheets})
 
 
-def released_exercises(lessons: Iterable[str], *, individual: bool = False) -> tuple[ReleasedExercise, ...]:
+def released_exercises(
+    lessons: Iterable[str], *, individual: bool = False, explain: bool = False
+) -> tuple[ReleasedExercise, ...]:
     """List the exercises of some lessons; each gives as many points as its difficulty, as in the notebooks.
 
-    Individual ones are those that each student's own sheet has beside them.
+    Individual ones are those that each student's own sheet has beside them; `explain` adds the questions in words.
     """
-    from course_lib.exercises import EXERCISES, gradable
+    from course_lib.exercises import EXERCISES, gradable, written_exercises
 
-    chosen, offered = set(lessons), gradable() if individual else EXERCISES
-    exercises = [exercise for exercise in offered.values() if exercise.lesson in chosen]
+    chosen, offered = set(lessons), gradable() if individual else EXERCISES | written_exercises()
+    left_out = () if explain else written_exercises()
+    exercises = [each for each in offered.values() if each.lesson in chosen and each.name not in left_out]
     return tuple(ReleasedExercise(each.name, each.lesson, each.title, each.difficulty) for each in exercises)
 
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import course_lib
 from course_lib.atomic_file import write_text
-from course_lib.exercises import individual_exercises
+from course_lib.exercises import individual_exercises, written_exercises
 from course_lib.wording import first_of
 
 from .decisions import decided, read_decisions, read_extensions, write_decisions
@@ -145,15 +146,17 @@ def _whose_sheet(task: GradingTask, release: Release) -> Iterator[str]:
         yield f'"{name}" is nobody on the roster that the sheets were made from; {whose}: rename what was handed in.'
 
 
-def _rights(results: Sequence[StudentResult], release: Release) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield ((student, exercise), the right answer) for each wrong answer to a question of the student's own sheet."""
+def _known(results: Sequence[StudentResult], release: Release) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield ((student, exercise), a sentence) on each answer in words and each wrong one to a question of one's own."""
+    for result, (name, exercise) in product(results, written_exercises().items()):
+        yield (result.student, name), f"A good answer says: {'; '.join(exercise.look_for)}."
     for result in results if release.is_individual else ():
         sheet = sheet_for(result.student, release.sheets)
         wrong = {mark.verdict.name for mark in result.marks if not mark.verdict.passed} if sheet else set()
         for lesson in {mark.verdict.lesson for mark in result.marks if mark.verdict.name in wrong} - {None}:
             for exercise in individual_exercises(str(lesson), sheet.number if sheet else 0):
                 if exercise.name in wrong:
-                    yield (result.student, exercise.name), repr(exercise.solution())
+                    yield (result.student, exercise.name), f"The right answer on this sheet: `{exercise.solution()!r}`"
 
 
 def _codes(task: GradingTask, names: Sequence[str]) -> Iterator[tuple[tuple[str, str], str]]:
@@ -213,7 +216,7 @@ def _write_all(
     }
     write_text(
         out / LOOK_THROUGH,
-        look_through(ordered, release, names, codes, dict(_rights(ordered, release)), final),
+        look_through(ordered, release, names, codes, dict(_known(ordered, release)), final),
         mode=0o644,
     )
     for sentence in sentences:

@@ -13,7 +13,7 @@ from typing import Any
 
 from course_lib.about import repository_address, version
 
-from .individual_notebook import individual_notebook
+from .individual_notebook import explained_notebook, individual_notebook
 from .manifest import MANIFEST, Release, released_exercises
 from .reports import read_roster, sheets_of
 from .secret import kept_secret
@@ -24,7 +24,9 @@ _COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
 _RELATIVE_LINK = re.compile(r"\]\((\.\./)?([\w-]+\.ipynb)\)")
 
 
-def make_release(notebooks: Path, name: str, lessons: list[str], to: Path, roster: Path | None = None) -> Path:
+def make_release(
+    notebooks: Path, name: str, lessons: list[str], to: Path, roster: Path | None = None, *, explain: bool = False
+) -> Path:
     """Write the students' notebooks of some lessons into a folder of their own.
 
     Args:
@@ -34,6 +36,7 @@ def make_release(notebooks: Path, name: str, lessons: list[str], to: Path, roste
         to: The folder that gets a folder `name`, with a notebook per lesson and the manifest that grading reads.
         roster: The export of a gradebook: each student in it gets a folder, with notebooks of their own. They are drawn
             from a secret in `to`, which is made once, so a student keeps the same number from release to release.
+        explain: Whether each sheet asks a question whose answer is a sentence, which the teacher reads.
 
     Raises:
         ValueError: The name has invalid characters, no lesson is named, a lesson has no exercises, the release
@@ -58,14 +61,15 @@ def make_release(notebooks: Path, name: str, lessons: list[str], to: Path, roste
         texts = {}
         for sheet in sheets or (None,):
             for file, notebook in notebook_of.items():
-                own = individual_notebook(notebook, file[:2], sheet.number) if sheet else notebook
+                own = explained_notebook(notebook, file[:2]) if explain else notebook
+                own = individual_notebook(own, file[:2], sheet.number) if sheet else own
                 about = stamp | {"sheet": str(sheet.number)} if sheet else stamp
                 texts[f"{sheet.folder}/{file}" if sheet else file] = _as_json(_stamped(student_notebook(own), about))
         for path, text in texts.items():
             (complete / path).parent.mkdir(exist_ok=True)
             (complete / path).write_text(text, encoding="utf-8", newline="\n")
         checksums = {path: hashlib.sha256(text.encode()).hexdigest() for path, text in texts.items()}
-        exercises = released_exercises(lessons, individual=bool(sheets))
+        exercises = released_exercises(lessons, individual=bool(sheets), explain=explain)
         release = Release(name, stamp["version"], stamp["commit"], exercises, checksums, bool(sheets), sheets)
         (complete / MANIFEST).write_text(_as_json(release.as_dict()), encoding="utf-8", newline="\n")
         shutil.move(complete, folder)

@@ -19,6 +19,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ROSTER",
         help="a sheet for each student of this gradebook's export, with questions that no other sheet has",
     )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="ask on each sheet one question whose answer is a sentence; you read it and give the points",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     lessons = [lesson for lesson in args.lessons.replace(" ", "").split(",") if lesson]
     try:
-        folder = make_release(_notebooks(), args.name, lessons, args.to, args.individual)
+        folder = make_release(_notebooks(), args.name, lessons, args.to, args.individual, explain=args.explain)
     except (ValueError, OSError) as error:
         raise CourseError(str(error)) from None
     own = sorted({path.parent for path in folder.glob("*/*.ipynb")})

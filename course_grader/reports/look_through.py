@@ -27,7 +27,7 @@ class Card(NamedTuple):
         shown: The name for people.
         mark: The mark so far.
         code: What was handed in for the exercise, or "".
-        right: The right answer to a question of the student's own sheet, or "".
+        known: What a good answer says, or the right one to a question of the student's own; or "".
         decided: The points that the teacher decided on earlier and the comment, escaped in the same way, or "".
     """
 
@@ -35,7 +35,7 @@ class Card(NamedTuple):
     shown: str
     mark: Mark
     code: str
-    right: str
+    known: str
     decided: tuple[Markup, ...]
 
 
@@ -44,7 +44,7 @@ def look_through(
     release: Release,
     names: Mapping[str, str],
     codes: Mapping[tuple[str, str], str],
-    rights: Mapping[tuple[str, str], str],
+    known: Mapping[tuple[str, str], str],
     decided: Mapping[tuple[str, str], tuple[str, str]],
 ) -> str:
     """Return the page.
@@ -53,7 +53,7 @@ def look_through(
         results, release: What was graded.
         names: Student -> the name for people.
         codes: (student, exercise) -> the code that was handed in.
-        rights: (student, exercise) -> the right answer to a question of the student's own.
+        known: (student, exercise) -> a sentence on what a good answer says, or on the right one.
         decided: (student as in decisions.csv, exercise) -> points and comment so far.
     """
     cards = [
@@ -62,7 +62,7 @@ def look_through(
             names[result.student],
             mark,
             codes.get((result.student, mark.verdict.name), ""),
-            rights.get((result.student, mark.verdict.name), ""),
+            known.get((result.student, mark.verdict.name), ""),
             tuple(map(escape, decided.get((name, mark.verdict.name), ("", "")))),
         )
         for result in results

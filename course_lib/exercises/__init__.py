@@ -39,6 +39,7 @@ from .verdict import (
     passed,
     stopped,
 )
+from .written_exercise import WrittenExercise, written_exercises
 
 __all__ = [
     "ALL",
@@ -68,6 +69,7 @@ __all__ = [
     "OrderExercise",
     "Ran",
     "Verdict",
+    "WrittenExercise",
     "calls_in_solution",
     "check",
     "exercise_of_sheet",
@@ -89,4 +91,5 @@ __all__ = [
     "sneak",
     "solution_with",
     "stopped",
+    "written_exercises",
 ]

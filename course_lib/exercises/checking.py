@@ -20,6 +20,7 @@ from .module_exercise import ModuleExercise
 from .own_code import keep
 from .progress_store import count_attempt, save
 from .verdict import NEEDS_REVIEW, NOT_WRITTEN, PASSED, SIGNS, Verdict
+from .written_exercise import written_exercises
 
 SEED = 0  # of the inputs; the grader draws others
 
@@ -105,11 +106,11 @@ def _other_state(exercise: Exercise, answer: Any) -> str:
 
 def exercise_named(name: str) -> Exercise:
     """The exercise of that name; a ValueError lists similar names, or all of them, if there is none."""
-    if name not in ALL:
+    if name not in ALL and name not in written_exercises():
         near = difflib.get_close_matches(str(name), ALL, n=3, cutoff=0.4)
         rest = f"did you mean {', '.join(near)}?" if near else f"the exercises are {', '.join(EXERCISES)}."
         raise ValueError(f"there is no exercise {name!r}; {rest}")
-    return ALL[name]
+    return (ALL | written_exercises())[name]
 
 
 def own_exercise(name: str, sheet: int) -> Exercise:

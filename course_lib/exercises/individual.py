@@ -9,11 +9,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cache, lru_cache
-from typing import Any
-
-from course_lib.mutations import run_source
 
 from .catalogue import EXERCISES, SETS
 from .drawn_mistakes import HEADER, draw_faulty_module
@@ -21,7 +18,9 @@ from .exercise import Exercise
 from .input_generator import InputGenerator
 from .name_exercise import NameExercise
 from .question_exercise import QuestionExercise
+from .returning import returning
 from .review import draw_questions
+from .written_exercise import written_exercises
 
 NAMED = "abc"  # of the three questions
 FIRST_WITH_MODULE = "06"  # the lesson after which each of its lines has been explained
@@ -40,7 +39,7 @@ def individual_exercises(lesson: str, sheet: int) -> tuple[Exercise, ...]:
     asked = draw_questions(rng, lambda number: number <= lesson)
     questions = [
         QuestionExercise(
-            _returning(f"question_{lesson}_{letter}", lesson, question.answer),
+            returning(f"question_{lesson}_{letter}", lesson, question.answer),
             title=f"A question of your own ({letter})",
             difficulty=1,
             minutes=2,
@@ -59,7 +58,7 @@ def individual_exercises(lesson: str, sheet: int) -> tuple[Exercise, ...]:
 def _faulty_module(lesson: str, number: int) -> NameExercise:
     module, shown = draw_faulty_module(number), f"Patient{lesson}"  # no class of the student's has this name
     return NameExercise(
-        _returning(f"mistake_{lesson}", lesson, module.mistake),
+        returning(f"mistake_{lesson}", lesson, module.mistake),
         title="A mistake of your own",
         difficulty=2,
         minutes=5,
@@ -84,6 +83,8 @@ def exercise_of_sheet(name: str, sheet: int | None) -> Exercise:
         # a stream of its own for each exercise of the sheet
         rng = InputGenerator(f"{sheet} {name}".encode())
         return EXERCISES[name] if sheet is None else EXERCISES[name].varied(rng)
+    if name in written_exercises():
+        return written_exercises()[name]
     lesson = re.search(r"_(\d\d)", name)
     drawn = individual_exercises(lesson[1], sheet or 0) if lesson and lesson[1] in SETS else ()
     return {exercise.name: exercise for exercise in drawn}[name]
@@ -97,17 +98,11 @@ def calls_in_solution(name: str, others: Collection[str], sheet: int | None) -> 
 
 def is_individual(name: str) -> bool:
     """Return whether an exercise may ask different students for different answers."""
-    return name not in EXERCISES or EXERCISES[name].varies
+    return exercise_of_sheet(name, None).varies if name in EXERCISES | written_exercises() else True
 
 
 @cache
 def gradable() -> dict[str, Exercise]:
-    """Return all exercises that a sheet may have: those that all have, and of each student's own one for each name."""
+    """Return all exercises that a sheet may have: of what is each student's own, one for each name."""
     own = [exercise for lesson in SETS for exercise in individual_exercises(lesson, 0)]
-    return EXERCISES | {exercise.name: exercise for exercise in own}
-
-
-def _returning(name: str, lesson: str, answer: Any) -> Callable[[], Any]:
-    """Make a function without arguments that gives the answer back, with source code like a solution's."""
-    source = f"def {name}():\n    return {answer!r}\n"
-    return run_source(source, f"<{name} {answer!r}>", {"__name__": f"{__name__}.lesson_{lesson}"})[name]
+    return EXERCISES | written_exercises() | {exercise.name: exercise for exercise in own}

@@ -1,0 +1,59 @@
+"""The exercises whose answer is a sentence or two, which a person reads: no check judges them."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .answer import Answer
+from .exercise import Exercise
+from .input_generator import InputGenerator
+from .learner_error import LearnerError
+from .returning import returning
+from .verdict import NEEDS_REVIEW, Verdict, not_passed, not_written, stopped
+
+QUESTIONS = Path(__file__).with_name("written_questions.toml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenExercise(Exercise):
+    """A question in words; the solution gives back one good answer.
+
+    Attributes:
+        look_for: What a good answer says, for whoever gives the points.
+    """
+
+    look_for: tuple[str, ...]
+
+    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
+        try:
+            text = answer.call((), seed=0).result
+        except LearnerError as error:
+            return stopped(error, (self.name, answer.name), {})
+        if not isinstance(text, str):
+            return not_passed(f"Let the function give a text back, in quotes; it gives back a {type(text).__name__}.")
+        return Verdict(NEEDS_REVIEW, f"“{' '.join(text.split())}”") if text.split() else not_written()
+
+
+@cache
+def written_exercises() -> dict[str, WrittenExercise]:
+    """Return the question in words of each lesson that has one, by its name, such as "explain_04"."""
+    questions = tomllib.loads(QUESTIONS.read_text(encoding="utf-8"))
+    found = [
+        WrittenExercise(
+            returning(f"explain_{lesson}", lesson, question["answer"]),
+            title="In your own words",
+            difficulty=2,
+            minutes=4,
+            prompt=(
+                f"{question['asked']}\n\nLet the function give one or two sentences of yours back. Your teacher reads "
+                "them; no check can."
+            ),
+            hints=(),
+            look_for=tuple(question["look_for"]),
+        )
+        for lesson, question in questions.items()
+    ]
+    return {exercise.name: exercise for exercise in found}
