@@ -126,3 +126,14 @@ def test_the_command(folder, capsys, monkeypatch):
     assert main(["mutate", "attn.py:Attn", "--tests", "test_leak.py", "--json"]) == 1
     rows = {row["mistake"]: row["caught_by"] for row in json.loads(capsys.readouterr().out)}
     assert rows == {"missing-scale": None, "mask-inverted": "test_leak.py::test_no_leak"}
+
+
+@pytest.mark.slow
+def test_the_option_of_pytest(folder, capfd):
+    plugin = ["-p", "course_lib.pytest_mutate"]
+    assert pytest.main([*plugin, "-q", "test_shape.py"]) == 0, "nothing changes without the option"
+    assert pytest.main([*plugin, "--mutate", "attn.py:Nothing", "test_shape.py"]) == 2
+    shown = capfd.readouterr()
+    assert "1 passed" in shown.out and "attn.py has no class or function 'Nothing' at its top level" in shown.err
+    assert pytest.main([*plugin, "--mutate", "attn.py:Attn", "test_shape.py"]) == 1
+    assert "1 of 16 planted mistakes are caught." in capfd.readouterr().out
