@@ -23,7 +23,7 @@ MISTAKES = [path for path in PAGES if path.startswith("mistakes/")]
 LOOKED_AT = {*PAGES} - {*MISTAKES} | {*MISTAKES[::5]} | WHOLE
 
 
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page(open_page, path):
     theme, looked_at = LOOKS[PAGES.index(path) % len(LOOKS)]  # neighbours are of one kind: each kind gets every look

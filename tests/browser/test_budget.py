@@ -55,7 +55,7 @@ def test_a_recording_is_there_without_scripts(browser, home):
         assert page.locator("h1").is_visible() and len(page.locator("body").inner_text()) > 10_000
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("path", [*KINDS, "search.html?q=mask", "recordings/weight_split.html"])
 def test_nothing_moves_while_a_page_loads(browser, home, path, width):

@@ -113,6 +113,7 @@ def test_it_opens_on_the_first_lesson_which_runs_twice(lab, server):
         check_pictures(lab, at_least=1)
 
 
+@pytest.mark.slow
 def test_the_learner_sees_each_lesson_once_and_in_order(lab, server):
     lab.open("00_start_here.ipynb", "browser")
     names = lab.page.locator(".jp-DirListing-itemText").all_inner_texts()

@@ -620,7 +620,7 @@ def test_facts_are_those_of_the_card(tab, pages):
 # --- for everybody ---
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [900, 320])
 @pytest.mark.parametrize("name", STATES)

@@ -125,6 +125,7 @@ def wrong_steps(recording, paths, truth, count):
     return wrong
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", SEEING_ALL)
 def test_every_path_is_true(tab, tmp_path, form):
     module, x = drawn(*SEEING_ALL[form])
@@ -156,6 +157,7 @@ def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, truth_of_the_split, r
     assert wrong_steps(recording, paths_of(tab, tmp_path, recording), truth_of_the_split, x.numel())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", CAUSAL)
 def test_a_hidden_token_is_on_no_path(tab, tmp_path, form):
     module, x = drawn(*CAUSAL[form])
@@ -214,7 +216,7 @@ def test_its_size(saved):
     assert saved.stat().st_size < LARGEST
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1400])
 def test_everybody_can_read_it(browser, saved, theme, width):

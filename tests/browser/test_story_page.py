@@ -103,7 +103,7 @@ def opened(tab, model, tmp_path, **options):
     return file
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", MODELS)
 def test_its_logits_are_those_of_pytorch(tab, tmp_path, name):
     model = with_large_weights(MODELS[name])
