@@ -67,7 +67,7 @@ print("exchanged:", told_wrong.split()[-1])
 #
 # ## Find the head
 #
-# In lesson 03 you removed all eight heads of this model, one after another, to see which matters. A large model has
+# In lesson 03 you removed all eight heads of this model (the same matrices, there head by head) to see which matters. A large model has
 # thousands, so first measure where each head looks, which takes a single run. A model reads stories that it hasn't been
 # trained on, and we ask wherever a fact is said again: how much of its attention does a head give to that word, where
 # it stood before?
@@ -341,13 +341,13 @@ for head in range(4):
 # little changes.
 #
 # In "best", head 2 of block 2 scored highest, with 0.99 of its attention on the right name. With all heads the model
-# gives names 0.90. **Predict.** How sure of them is it without head (2, 2)?
+# gives names 0.90. **Predict.** How sure of them is it without head (2, 2), to within 0.04?
 
 # %%
 best = opened("best", 2)
 guess = ...  # a number from 0 to 1
 without = run_with(best, tokens, {2: emptied(2)})
-predict(guess, lambda: sure_of(without)["name"], within=0.1)
+predict(guess, lambda: sure_of(without)["name"], within=0.04)
 
 # %%
 show_sure("best", run_with(best, tokens, {}))
@@ -514,8 +514,8 @@ predict(guess, lambda: "hero" if hero_first else "friend")
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The hero's, in all hundred stories. Each label is on its own box again, and this head doesn't care in which order the
-# boxes stand.
+# The hero's, in all hundred stories. It has to be so, with any weights: each label is on its own box again, and a sum
+# doesn't know the order of its terms.
 #
 # </details>
 #
@@ -538,8 +538,8 @@ for part in PARTS:
     show_sure(f"unwritten {part}", with_patch(part, tokens, unwritten))
 
 # %% [markdown]
-# The values hardly need the messages. The queries need them most widely: they have to know which kind of word comes
-# next. The keys need them for names and animals, and not for things, colours and places. Why for these two?
+# The values hardly need the messages. The queries need them most widely: which kind of word comes next, and for a name
+# which of the names, is in what block 0 left there. The keys need them for names and animals, and not for things, colours and places. Why for these two?
 #
 # **Predict.** These stories have one thing at most. Take others, with *two* things, again with unwritten keys. Where
 # one of the two is said again, how much probability goes to the *other* one?

@@ -189,9 +189,9 @@ print("all different:", sizes)
 # %% [markdown]
 # ## Probes
 #
-# A probe works on *any* attention code without knowing the right output: change the input in a way whose effect you
-# know in advance, and look. (In software testing this is called **metamorphic testing**: Chen et al., [Metamorphic
-# Testing: A New Approach for Generating Next Test Cases](https://arxiv.org/abs/2002.12543), 1998.)
+# A probe needs no right output: change the input in a way whose effect you know in advance, and look. (In software
+# testing this is called **metamorphic testing**: Chen et al., [Metamorphic Testing: A New Approach for Generating Next
+# Test Cases](https://arxiv.org/abs/2002.12543), 1998.)
 #
 # **1. The future.** If one token changes, no earlier output may move. **Write it yourself**: add 1 to the token in a
 # copy of `x`, run `code` on both, and return whether an earlier output moved.
@@ -315,8 +315,9 @@ for size in (1, 2, 3, 6):
 # %% [markdown]
 # What is left are rounding errors of float64.
 #
-# **4. The order.** With positions, the output of the last word has to move if the words before it are reversed. This
-# probe says whether it stays.
+# **4. The order.** In a layer with positions, the output of the last word has to move if the words before it are
+# reversed. This probe says whether it stays. It is for a single layer: behind a second one the output moves even
+# without positions, because the mask reveals some of the order (lesson 07).
 
 # %%
 def order_probe(code, x):
@@ -707,7 +708,7 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 # - Compare the whole output with an independent one, to 1e-9; with less only where the code uses float32 on purpose, as
 #   Llama's softmax does.
 # - In pieces of 1 and of 2, at least three pieces, with a cache: as at once.
-# - Order counts if there are positions. Another sample in the batch changes nothing. Two calls in eval agree.
+# - Order counts in a layer that has positions. Another sample in the batch changes nothing. Two calls in eval agree.
 # - A row that may see nothing gives zeros and finite gradients. Large numbers in half precision stay finite.
 # - Other people's weights: compare with the outputs of their own code, because the order of heads and pairs is a
 #   convention.
@@ -722,8 +723,7 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 #
 # </details>
 #
-# Now do [the sheet](exercises/15_exercises.ipynb): a probe that lists all leaks, and three patients with mistakes that
-# this lesson has not shown.
+# Now do [the sheet](exercises/15_exercises.ipynb): a probe that lists all leaks, and three new patients.
 #
 # ## Your turn
 #
@@ -764,8 +764,8 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 #    row in which all are minus infinity. Scaling first moves this limit and does not remove it: with `100 * x` the
 #    healthy one gives nan, too.
 # 4. Only the zeros and ones, where 1 means hidden. In the bytes and in the additive mask nothing is equal to 1, so
-#    nothing is hidden, and with True = keep the meaning is reversed. No error is raised, so check that a mask is bool
-#    where it comes in.
+#    nothing is hidden, and no error is raised. With True = keep the meaning is reversed, and the last row, which then
+#    hides everything, is nan. So check that a mask is bool where it comes in.
 # 5. Weights are between 0 and 1, so two of them differ by 1 at most, and the softmax of 0 and 1 is `0.2689` and
 #    `0.7311`. So in "softmax twice" no word that shares its row with another
 #    can get all the weight, however large the scores are.

@@ -31,6 +31,7 @@ def _leak(num_tokens: int, query: int, key: int) -> Tensor:
 
 
 IN_SOME = "a token sees the changed one, in some of the samples"
+CANCELS = "a token sees the changed one, in two channels whose changes cancel out in a sum"
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -43,6 +44,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         ("the first token sees the changed one, in a single channel that falls", 0, 2, 2, (-1.0, 1)),
         ("the token before the changed one sees it", 1, 2, 2, whole),
         (IN_SOME, 0, -2, -2, whole),
+        (CANCELS, 0, 2, 2, (1.0, 3)),
         ("the first token sees a later one, but another token is changed", 0, 3, 2, whole),
         ("the token after the changed one sees a still later one", 3, 4, 2, whole),
     ]
@@ -53,7 +55,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
         x[:, 0, 0] = x[:, 0, 0].abs()
         if about is IN_SOME:
             x[0, 0, 0] *= -1  # what is later can't be seen in this one
-        code = FromSource(MASKED_ATTENTION, "masked_by", (_leak(num_tokens, query, key), part, channel))
+        seen_as = "sum" if about is CANCELS else ""
+        code = FromSource(MASKED_ATTENTION, "masked_by", (_leak(num_tokens, query, key), part, channel, seen_as))
         cases.append(Case((code, x, token % num_tokens), about))
     return cases
 
@@ -95,5 +98,8 @@ not result
 not torch.allclose(code(changed)[:, :token], code(x)[:, :token]) => bool((code(changed) - code(x))[:, :token].max() > 1e-9)
     a probe that overlooks outputs that move down
     ? How large is a difference of -5 without its sign?
+not torch.allclose(code(changed)[:, :token], code(x)[:, :token]) => bool((code(changed) - code(x))[:, :token].mean().abs() > 1e-9)
+    a probe that overlooks changes whose sum is zero
+    ? What is left of +5 and -5 in a mean?
 """,
 )

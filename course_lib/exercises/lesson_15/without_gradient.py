@@ -49,7 +49,8 @@ USED, UNUSED, ZEROED = "self.{name}(x)", "x", "(x + 0.0 * self.{name}(x))"
 PARTLY = "(x + (torch.arange(x.shape[-1]) > 0) * self.{name}(x))"  # row 0 of its weight gets no gradient
 EARLY = "(x + (torch.arange(x.shape[1]) < 1)[:, None] * self.{name}(x))"  # it counts at token 0 only
 LATE = "(x + (torch.arange(x.shape[1]) == x.shape[1] - 1)[:, None] * self.{name}(x))"  # at the last token only
-TINY = "(x + 1e-5 * self.{name}(x))"  # its gradient is small and not zero
+LATER_SAMPLES = "(x + (torch.arange(len(x)) > 0)[:, None, None] * self.{name}(x))"  # not in the first one
+TINY = "(x + 1e-9 * self.{name}(x))"  # its gradient is small and not zero
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
@@ -63,7 +64,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
     states += [rng.shuffled([UNUSED, ZEROED, USED, rng.choice([USED, UNUSED, ZEROED])]) for _ in range(3)]
     for called in (USED, USED, ZEROED):  # one at least is called: `backward` fails where no parameter contributes
         states.append(rng.shuffled([called, *(rng.choice([USED, USED, UNUSED, ZEROED]) for _ in range(3))]))
-    states += [[USED, USED, USED, EARLY], [USED, USED, USED, LATE]]
+    states += [[USED, USED, USED, EARLY], [USED, USED, USED, LATE], [USED, USED, USED, LATER_SAMPLES]]
     cases = []
     for number, state in rng.shuffled(list(enumerate(states))):
         batch, tokens, width = rng.sizes(3, 2, 8)
@@ -74,10 +75,11 @@ def _draw(rng: InputGenerator) -> list[Case]:
         unused, zeroed = state.count(UNUSED), state.count(ZEROED)
         token = 0 if number == 0 or LATE in state else 1 + rng.integer(tokens - 1)
         about = f"{unused} of its 4 layers are never called, {zeroed} are multiplied by zero, "
-        about += f"{state.count(TINY)} by 1e-5, and token={token}"
+        about += f"{state.count(TINY)} by 1e-9, and token={token}"
         about += "; of one layer, an output is multiplied by zero" if PARTLY in state else ""
         about += "; an output counts at the first token only" if EARLY in state else ""
         about += "; an output counts at the last token only" if LATE in state else ""
+        about += "; an output counts in all samples but the first" if LATER_SAMPLES in state else ""
         module, x = FromSource(source, "Attention", (weights,)), rng.normal(batch, tokens, width)
         cases.append(Case((module, x, token), about))
     return cases
@@ -130,6 +132,9 @@ len(result)
 [:, token] => [:, : token + 1]
     the parameters that the outputs of all tokens up to this one send no gradient to
     ? How many tokens does `[:, :token + 1]` select?
+[:, token] => [0, token]
+    the parameters that the first sample's output sends no gradient to
+    ? Which axis holds the samples?
 [:, token] => [:, token:]
     the parameters that the outputs of this and all later tokens send no gradient to
     ? How many tokens does `[:, token:]` select?
