@@ -17,10 +17,10 @@ from course_lib.tracing import FACTORS, Operation, Value, propagate, replay
 
 from .context import joined as as_one
 from .dataflow import OUTPUT, Dataflow, X
+from .operation_names import EXPONENTIALS, SOFTMAXES
 from .place import Apart, Place, Point, point_of
 from .run import noise_of
 from .score_products import ScoreProduct
-from .softmaxes import EXPONENTIALS, SOFTMAXES
 
 MOST_SAMPLES = 48  # each is changed in turn
 

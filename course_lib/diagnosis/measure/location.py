@@ -10,7 +10,7 @@ from course_lib.tracing import ModuleCall, Trace, Value
 from .context import joined as as_one
 from .dataflow import Dataflow
 from .module_inputs import Names, entries_of, projects, with_values
-from .norm_names import LAYER_NORMS
+from .operation_names import LAYER_NORMS
 from .place import Place, Sizes, joined
 from .score_products import ScoreProduct, find_score_products
 from .segment import find_segments

@@ -39,7 +39,7 @@ class Segment:
         queries: makes the tokens of queries, and those of keys and values unless `keys` does.
         keys: makes the tokens of keys and values; None if they are those of queries.
         output: makes the last tensor, (batch, token, ...), that comes from this attention and from no later one.
-        read: storages of what the operations in between read besides the rows, in the run of the whole.
+        numbers: of the operations in between, in the run of the whole.
         columns_first: the axes of the tokens where they come after those of batch and width, or ().
         output_columns_first: whether those of the output do.
     """
