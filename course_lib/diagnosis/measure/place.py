@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from course_lib.tracing import SourceLine, Trace
 
+from .dataflow import X
 from .module_inputs import Names
 from .score_products import ScoreProduct
 
@@ -53,7 +54,9 @@ class Segment:
 
 
 def point_of(trace: Trace, number: int) -> Point:
-    """Return the point of an operation of a run."""
+    """Return the point of an operation of a run, or of x."""
+    if number == X:
+        return Point()
     operation, before = trace.operations[number], trace.operations[:number]
     same = sum(one.name == operation.name and one.frames == operation.frames for one in before)
     return Point(operation.name, operation.frames, same)
