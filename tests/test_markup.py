@@ -17,9 +17,8 @@ from course_lib.markup import backticks_to_code
 from course_lib.pictures import Picture
 from course_lib.recorder import name, record
 from course_lib.recording_page import page_of
-from course_lib.scan import ScanReport
+from course_lib.scan import Outcome, ScanReport
 from course_lib.scan.compare import Submodule
-from course_lib.scan.outcome import Outcome
 
 TEXT = """<bos> & 'one' "two" x="y" &lt;b></script></title><b>"""
 

@@ -43,16 +43,12 @@ class AttentionReport:
 
 def said_once(attentions: Sequence[AttentionReport]) -> tuple[Finding, ...]:
     """Return the findings in all attentions; the same mistake at the same line is one finding that names them."""
-    names: dict[tuple[str | None, str | None], list[str]] = {}
-    first: dict[tuple[str | None, str | None], Finding] = {}
+    alike: dict[tuple[str | None, str | None], list[tuple[str, Finding]]] = {}
     for attention in attentions:
         for finding in attention.findings:
-            names.setdefault((finding.mistake, finding.where), []).append(attention.name)
-            first.setdefault((finding.mistake, finding.where), finding)
-    return tuple(
-        replace(finding, evidence=f"{_among(names[key], len(attentions))}{finding.evidence}")
-        for key, finding in first.items()
-    )
+            alike.setdefault((finding.mistake, finding.where), []).append((attention.name, finding))
+    said = ((_among([name for name, _ in same], len(attentions)), same[0][1]) for same in alike.values())
+    return tuple(replace(first, evidence=f"{where}{first.evidence}") for where, first in said)
 
 
 def sentences(attentions: Iterable[AttentionReport], kind: str) -> tuple[str, ...]:

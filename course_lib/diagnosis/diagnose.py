@@ -115,6 +115,8 @@ def diagnose(
         True
     """
     gives_call = call is not None
+    meant: dict[str, Any] = {"causal": causal, "num_heads": num_heads, "num_kv_heads": num_kv_heads}
+    meant |= {"scale": scale, "window": window, "normalised": normalised}
     expect, expect_call = check_expected(expect)
     given_context, ids_context = context, False
     if context is not None and are_beside(module_or_function, x, context, call):
@@ -127,10 +129,7 @@ def diagnose(
     elif has_grid:
         usual = None if context is None else usual_context_call(module_or_function)
         if all(one is None for one in (context, keep, lengths, words)):
-            x, report = _fewer(
-                module_or_function, x, call, expect, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,
-                scale=scale, window=window, normalised=normalised,
-            )  # fmt: skip
+            x, report = _fewer(module_or_function, x, call, expect, **meant)
             if report is not None:
                 return report
         expect_call = as_row(module_or_function, x, expect_call)[1] if expect_call else None
@@ -163,20 +162,14 @@ def diagnose(
         stages = measure(subject, x, options)
         shared = Shared()
         if expect is not None and (differing := differing_from_reference(stages.attempt)) is not None:
-            found = diagnose(
-                expect, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads, keep=keep,
-                call=expect_call or given_call, words=words, context=context, scale=scale, window=window,
-                lengths=lengths, normalised=normalised,
-            ).findings  # fmt: skip
+            way: dict[str, Any] = {"call": expect_call or given_call, "context": context}
+            found = diagnose(expect, given, keep=keep, words=words, lengths=lengths, **way, **meant).findings
             shared = Shared.of(found, [] if expect_call else differing_lines(differing))
         report = add_way_out(_report(name, stages, shared), stages.attempt)
         report = add_those_without_x(report, stages.attempt)
         said = quantisation_note(module_or_function)
         report = replace(report, remarks=(*report.remarks, said)) if said else report
-        examine = partial(
-            diagnose, module_or_function, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,
-            keep=keep, words=words, scale=scale, window=window, lengths=lengths, normalised=normalised,
-        )  # fmt: skip
+        examine = partial(diagnose, module_or_function, given, keep=keep, words=words, lengths=lengths, **meant)
         asks_for_all = keep is not None or not causal
         own = given_call if context is not None else call if gives_call or ids_context else None
         return examine_pieces(

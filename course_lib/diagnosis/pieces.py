@@ -158,11 +158,7 @@ class _Pieces:
         own = parameters_of(self.subject.original)[1:]
         own = [one for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
         values = {one.name: given.get(one.name, one.default) for one in own}
-        self.arguments = Arguments(
-            [name for name, one in values.items() if one is None],
-            [name for name, one in values.items() if one is False],
-            [name for name, one in values.items() if type(one) is int],
-        )
+        self.arguments = Arguments.of(values)
         self.complete = not any(
             not MASK.search(name) and any(part.shape[1:] != self.shape for part in tensors_in(one))
             for name, one in values.items()

@@ -229,7 +229,7 @@ def _moves_with_another(run: Run) -> bool:
 
 def _subject_of(run: Run, place: Place) -> Subject:
     if place.apart is not None:
-        return ApartSubject(run.subject, place, place.apart, run.x, run.trace)
+        return ApartSubject(run.subject, place, run.x, run.trace)
     if place.segment is None:
         return PlacedSubject(run.subject, place, run.x, run.options.num_context)
     return SegmentSubject(run.subject, place, run.x, run.trace)

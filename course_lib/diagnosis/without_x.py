@@ -5,8 +5,8 @@ from dataclasses import replace
 from course_lib.tracing import FACTORS, Operation
 
 from .attention_report import AttentionReport
+from .measure.operation_names import SOFTMAXES
 from .measure.run import Attempt, Run
-from .measure.softmaxes import SOFTMAXES
 from .report import Report
 
 WITHOUT_X = (

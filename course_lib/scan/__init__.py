@@ -1,7 +1,7 @@
 """Run a model along every path that it offers, such as cached, masked or fused, and hold the outputs side by side."""
 
 from .configurations import NotBuilt, families, tiny_context, tiny_ids, tiny_model
-from .outcome import Outcome
+from .path import Outcome
 from .paths import ON_REQUEST, PATHS
 from .report import ScanReport
 from .scan import scan

@@ -23,8 +23,7 @@ from course_lib.wording import counted, listed
 
 from .compare import Submodule
 from .model import CannotRun, Model, first_output
-from .outcome import Outcome
-from .path import path
+from .path import Outcome, path
 
 NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 MOST_TRIED = 8  # tokens; the doctor tries no longer inputs

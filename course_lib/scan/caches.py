@@ -12,8 +12,7 @@ from course_lib.tracing import is_refused
 from .compare import SAME, UNTOUCHED, difference
 from .masks import mask_forms
 from .model import CUT, CannotRun, Model, NotOffered
-from .outcome import Outcome
-from .path import judged, path
+from .path import Outcome, judged, path
 
 
 @path("in chunks")

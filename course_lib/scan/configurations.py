@@ -230,12 +230,9 @@ def _check_size(kind: Any, config: Any) -> None:
 
 def _small_configurations(kind: Any) -> Iterator[Any]:
     """Yield functions that make configurations, to try in turn."""
-    yield lambda: kind(**_fields(kind, ATTEMPTS[0]))
-    yield lambda: kind(**{**_fields(kind, ATTEMPTS[0]), **OPTIONAL})
-    yield lambda: kind(**_fields(kind, ATTEMPTS[0]) | {"num_key_value_heads": HEADS})  # as latent attention wants it
-    yield lambda: kind(
-        **_fields(kind, ATTEMPTS[0]) | {"num_hidden_layers": 3}
-    )  # two kinds of layers in a cycle of three
+    # latent attention wants as many kv heads; two kinds of layers in a cycle of three want three layers
+    for more in ({}, OPTIONAL, {"num_key_value_heads": HEADS}, {"num_hidden_layers": 3}):
+        yield lambda more=more: kind(**_fields(kind, ATTEMPTS[0]) | more)
     for kept in ATTEMPTS[1:]:
         yield lambda kept=kept: kind(**_fields(kind, kept))
     for kept in ATTEMPTS[:3]:

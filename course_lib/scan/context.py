@@ -10,8 +10,7 @@ from .caches import outputs_in_parts
 from .compare import SAME, UNTOUCHED, difference
 from .masks import forms_of
 from .model import CUT, CannotRun, Model, NotOffered
-from .outcome import Outcome
-from .path import path
+from .path import Outcome, path
 
 
 @path("context read")

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from .compare import SAME, UNTOUCHED, difference
 from .model import CUT, CannotRun, Model, NotOffered
-from .outcome import Outcome
-from .path import compare, path
+from .path import Outcome, compare, path
 
 POSITIONS = re.compile(r"(decoder_)?position_ids")
 

@@ -274,12 +274,8 @@ class Model:
     @property
     def _arguments(self) -> Arguments:
         parameters = [*self.parameters, *self._beyond_call.values()]
-        parameters = [param for param in parameters if param.kind in (param.POSITIONAL_OR_KEYWORD, param.KEYWORD_ONLY)]
-        return Arguments(
-            [param.name for param in parameters if param.default is None],
-            [param.name for param in parameters if param.default is False],
-            [param.name for param in parameters if type(param.default) is int],
-        )
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return Arguments.of({param.name: param.default for param in parameters if param.kind in kinds})
 
     @cached_property
     def _beyond_call(self) -> dict[str, inspect.Parameter]:

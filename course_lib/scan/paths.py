@@ -2,12 +2,13 @@
 
 from .attentions import attention
 from .caches import in_chunks, padded_and_cached, token_by_token
-from .compilation import compiled
 from .context import context_padded, context_read
 from .masks import mask_that_hides_nothing, padded_left, padded_right
-from .precision import bfloat16, float32
 from .whole_input import (
+    bfloat16,
+    compiled,
     flex,
+    float32,
     fused,
     one_pass,
     one_sample,
@@ -24,4 +25,4 @@ PATHS = (
 )  # fmt: skip
 OF_CONTEXT = (context_read, context_padded)  # of models that are given a context
 IN_A_DTYPE = (float32, bfloat16, attention)  # whatever the dtype of the plain pass
-ON_REQUEST = (compiled,)  # run only if `paths` names them
+ON_REQUEST = (compiled,)  # takes seconds: run only if `paths` names them

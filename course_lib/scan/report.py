@@ -9,7 +9,7 @@ from course_lib.about import version
 from course_lib.diagnosis import NOT_JUDGED, Finding, Kind
 from course_lib.wording import counted
 
-from .outcome import Outcome
+from .path import Outcome
 
 SIGNS = {"agrees": "ok", "wrong": "WRONG", "remark": "differs", "not run": "-", "not examined": "?"}
 

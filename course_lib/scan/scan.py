@@ -12,8 +12,7 @@ from course_lib.quantised import quantisation_note
 
 from .compare import UNTOUCHED
 from .model import NO_ROWS, CannotRun, Model, NotOffered
-from .outcome import Outcome
-from .path import Path
+from .path import Outcome, Path
 from .paths import IN_A_DTYPE, OF_CONTEXT, ON_REQUEST, PATHS
 from .report import ScanReport
 

@@ -1,4 +1,4 @@
-"""Paths that give the model its whole input at once."""
+"""Paths that give the model its whole input at once, also in fewer bits than the plain pass."""
 
 import warnings
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from course_lib.calling import WEIGHTS
+from course_lib.diagnosis import in_dtype
 from course_lib.tracing import WithoutDropout, drops_out, trace_run
 
-from .compare import SAME, UNTOUCHED, difference
+from .compare import ROUGH, SAME, UNTOUCHED, difference, typical_difference
 from .kernels import FlexCalls, Kernel, attribute_built_too_late
 from .model import CannotRun, Model, NotOffered
-from .outcome import Outcome
-from .path import compare, future, judged, path
+from .path import Outcome, compare, future, judged, path
 
 
 @path("one pass")
@@ -136,3 +136,37 @@ def three_samples(model: Model) -> Iterator[Outcome]:
     three = model.on(with_third(model.x), None if model.context is None else with_third(model.context))
     deviation = difference(model.plain_output[:2], three.plain_output[:2])
     yield judged("three samples", deviation, "paths-differ")
+
+
+@path("float32")
+def float32(model: Model) -> Iterator[Outcome]:
+    """Run it in float32."""
+    yield _in_fewer_bits(model, torch.float32, SAME, "paths-differ")
+
+
+@path("bfloat16")
+def bfloat16(model: Model) -> Iterator[Outcome]:
+    """Run it in bfloat16."""
+    yield _in_fewer_bits(model, torch.bfloat16, ROUGH, "overflow-half")
+
+
+def _in_fewer_bits(model: Model, dtype: torch.dtype, most: float, mistake: str) -> Outcome:
+    """Return whether the output is finite and how far a typical token is from the plain pass."""
+    name = str(dtype).removeprefix("torch.")
+    module = in_dtype(dtype, model.copy())
+    output = model.output(model.x.to(dtype) if model.x.is_floating_point() else model.x, module=module)
+    deviation = typical_difference(model.plain_output, output)
+    if not output.isfinite().all() and model.plain_output.isfinite().all():
+        return Outcome(name, "wrong", "its output is not finite", mistake, deviation=deviation)
+    if deviation > most:  # routers choose other experts, and long sums round: this alone accuses nobody
+        return Outcome(name, "remark", f"a typical token differs by {deviation:.2g}", deviation=deviation)
+    return Outcome(name, "agrees", f"a typical token differs by {deviation:.1g}", deviation=deviation)
+
+
+@path("compiled")
+def compiled(model: Model) -> Iterator[Outcome]:
+    """Run it as torch.compile captures it, without the code that a compiler would write (backend "aot_eager")."""
+    torch.compiler.reset()
+    module = model.copy()
+    module.compile(backend="aot_eager")
+    yield from compare(model, "compiled", module, {})

@@ -10,8 +10,8 @@ from .copying import plain_lists, settings_in
 from .dependence import SEVERAL, Dependence
 from .grid import count_in_front, groups_of
 from .logits import by_query_and_key, intended_logits
-from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .norm_scale import factor_after_norms
+from .operation_names import BATCH_NORMS, LAYER_NORMS
 from .options import MOST_TOKENS
 from .other_paths import OtherPath, other_paths
 from .precision import rounded_to

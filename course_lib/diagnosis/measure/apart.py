@@ -17,10 +17,10 @@ from course_lib.tracing import FACTORS, Operation, Value, propagate, replay
 
 from .context import joined as as_one
 from .dataflow import OUTPUT, Dataflow, X
-from .place import Apart, Place, Point, point_of
+from .operation_names import EXPONENTIALS, SOFTMAXES
+from .place import Apart, Place, point_of
 from .run import noise_of
 from .score_products import ScoreProduct
-from .softmaxes import EXPONENTIALS, SOFTMAXES
 
 MOST_SAMPLES = 48  # each is changed in turn
 
@@ -257,7 +257,7 @@ class _Search:
     def place(self, chosen: tuple[int, ...], output: int, product: ScoreProduct) -> Place:
         """Return the place, with the rows that the code computed."""
         line = product.operation.where
-        points = [self._point(number) for number in chosen]
+        *points, end = [point_of(self._trace, number) for number in (*chosen, output)]
         made = [self._as_rows(number, self._made(number).tensor) for number in chosen]
         given, *others = map(of_samples, made)
         place = Place(f"the one at {line}" if line else "one without a module", called=line)
@@ -269,7 +269,7 @@ class _Search:
             place = replace(place, num_context=memory.shape[1], widths=widths)
             given = as_one(given, memory)
         axes = [self._row_axis(number) for number in (*chosen, output)]
-        apart = Apart(points, [tuple(one.shape) for one in made], self._point(output), self._read(chosen, output), axes)
+        apart = Apart(points, [tuple(one.shape) for one in made], end, self._read(chosen, output), axes)
         return replace(place, apart=apart, given=given.contiguous())
 
     def _are_of_tokens(self, chosen: tuple[int, ...]) -> bool:
@@ -311,9 +311,6 @@ class _Search:
 
     def _made(self, number: int) -> Value:
         return self._trace.x if number == X else self._trace.operations[number].outputs[0]
-
-    def _point(self, number: int) -> Point:
-        return Point() if number == X else point_of(self._trace, number)
 
 
 def of_samples(rows: Tensor) -> Tensor:

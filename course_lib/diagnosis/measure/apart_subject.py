@@ -1,73 +1,41 @@
 """Run the whole of some code on its own input, with other rows in place of those of one attention."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from course_lib.tracing import LAYOUT, Trace, storage_of, unfused
+from course_lib.tracing import LAYOUT, Trace, storage_of
 
 from .apart import of_samples
-from .place import Apart, Place, Point
-from .segment_subject import Feed, Reached, used_in
-from .subject import Subject
+from .place import Apart, Point
+from .segment_subject import SegmentSubject
 
 
-class ApartSubject(Subject):
-    """One attention whose queries, keys or values are made from rows that are no tokens of x.
-
-    Args:
-        whole: the code.
-        place: of the attention in it.
-        apart: the operations that compute it.
-        template: the whole's input.
-        trace: of the whole, which names the parameters that the attention reads.
-    """
-
-    is_part = True
-
-    def __init__(self, whole: Subject, place: Place, apart: Apart, template: Tensor, trace: Trace) -> None:
-        vars(self).update(vars(whole))
-        self.whole, self.place, self._apart, self.template = whole, place, apart, template
-        self.code = whole.copy(torch.float64)
-        self.used, self.used_parameters = used_in(trace, whole.parameters)
-        self._read = {name for name, one in whole.parameters.items() if storage_of(one) in apart.read}
+class ApartSubject(SegmentSubject):
+    """One attention whose queries, keys or values are made from rows that are no tokens of x."""
 
     @property
-    def parameters(self) -> dict[str, nn.Parameter]:
-        """The parameters that are read between the rows and the output of the attention."""
-        return {name: one for name, one in super().parameters.items() if name in self._read}
-
-    def call(self, code: Callable[..., Any], x: Tensor) -> Any:
-        """Run the whole up to the attention's output, with x in place of its rows.
-
-        Raises:
-            RuntimeError: x has other sizes, or the output is not reached.
-        """
-        given = dict(zip(self._apart.entries, self._parts(x), strict=True))
-        whole = given.pop(Point(), self.template).to(x.dtype)
-        feed = Feed(sys._getframe(), self.caller, given, self._apart.output)
-        try:
-            with unfused(), self.as_wide_as(x), feed:  # as the run that was traced
-                self.whole.call(code, whole)
-        except Reached as reached:
-            if feed.met != given.keys():
-                raise RuntimeError(f"{self.place.name} does not run: its rows were made otherwise") from None
-            rows = of_samples(reached.output.transpose(self._apart.row_axes[-1], -2))
-            count = self.place.num_context
-            return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
-        finally:
-            feed.let_go()
-        raise RuntimeError(f"{self.place.name} does not run")
+    def _apart(self) -> Apart:
+        if self.place.apart is None:
+            raise ValueError(f"{self.place.name} is made from tokens.")
+        return self.place.apart
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
         """Trace a run, without what led to the rows that x took the place of."""
         trace, result = super().trace(x, code, modules=modules)
         return _without_former_rows(trace), result
 
-    def _parts(self, x: Tensor) -> list[Tensor]:
+    def _ends(self, x: Tensor) -> tuple[dict[Point, Tensor], Point]:
+        return {Point(): self.template} | dict(zip(self._apart.entries, self._rows(x), strict=True)), self._apart.output
+
+    def _as_rows(self, output: Tensor) -> Tensor:
+        return of_samples(output.transpose(self._apart.row_axes[-1], -2))
+
+    def _names_read(self, trace: Trace) -> set[str]:
+        return {name for name, one in self.whole.parameters.items() if storage_of(one) in self._apart.read}
+
+    def _rows(self, x: Tensor) -> list[Tensor]:
         """Return the rows of each entry as the code has them."""
         shapes, axes, count = self._apart.shapes, self._apart.row_axes, self.place.num_context
         memory = x[:, x.shape[1] - count :] if count else x

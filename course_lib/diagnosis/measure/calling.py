@@ -42,7 +42,8 @@ def mask_arguments(code: Callable[..., Any]) -> list[str]:
 
 def mask_argument(code: Callable[..., Any]) -> str | None:
     """Return the name of the code's mask argument, or None."""
-    return _argument(code, lambda name: ("mask" in name or name == "keep") and "pad" not in name)
+    names = (one.name for one in parameters_of(code)[1:])
+    return next((name for name in names if ("mask" in name or name == "keep") and "pad" not in name), None)
 
 
 @contextmanager
@@ -62,7 +63,3 @@ def handing(code: nn.Module, more: dict[str, Any], given: list[dict[str, Any]] |
 
     with code.register_forward_pre_hook(give, with_kwargs=True), code.register_forward_hook(note):
         yield results
-
-
-def _argument(code: Callable[..., Any], wanted: Callable[[str], bool]) -> str | None:
-    return next((one.name for one in parameters_of(code)[1:] if wanted(one.name)), None)

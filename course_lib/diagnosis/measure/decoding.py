@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import islice, pairwise, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -30,6 +30,12 @@ class Arguments(NamedTuple):
     free: Sequence[str]  # None
     flags: Sequence[str]  # False
     numbers: Sequence[str]  # an integer
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Sort arguments by what they are given, or by their defaults."""
+        kinds = (lambda value: value is None, lambda value: value is False, lambda value: type(value) is int)
+        return cls(*([name for name, value in values.items() if is_such(value)] for is_such in kinds))
 
 
 Run = Callable[..., Result]  # (some tokens of x, **arguments) -> result

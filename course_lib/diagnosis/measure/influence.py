@@ -9,7 +9,7 @@ from torch import Tensor
 from course_lib.tracing import UNLABELLED, Value, propagate, replay
 
 from .dependence import RELUS
-from .norm_names import BATCH_NORMS, LAYER_NORMS
+from .operation_names import BATCH_NORMS, LAYER_NORMS
 from .rows import Rows
 from .run import changed, noise_of
 

@@ -1,7 +1,7 @@
 """Find the smallest module that computes each attention of a run, and the input that it computes it from."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor, nn
 
@@ -10,11 +10,13 @@ from course_lib.tracing import ModuleCall, Trace, Value
 from .context import joined as as_one
 from .dataflow import Dataflow
 from .module_inputs import Names, entries_of, projects, with_values
-from .norm_names import LAYER_NORMS
+from .operation_names import LAYER_NORMS
 from .place import Place, Sizes, joined
 from .score_products import ScoreProduct, find_score_products
 from .segment import find_segments
 
+# The score products of one attention, by the largest call that holds no other attention; None without any.
+Group = dict[ModuleCall | None, list[ScoreProduct]]
 FUNCTIONS = "its code is in functions, or in a module that computes more than this attention: put it into a module"
 OTHER_INPUTS = "its queries or keys are not made from an input of its module that x changes: let `call` make all from x"
 
@@ -33,7 +35,7 @@ def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes, n
     found: list[Place] = []
     flow: Dataflow | None = None
     for group in _groups(trace, all_products)[::-1]:  # a memory is made before it is read
-        products = [product for some in group.calls.values() for product in some]
+        products = [product for some in group.values() for product in some]
         places = [(*_place(trace, group, paths, own_sizes, num_context), products)]
         if places[0][0].missing:
             flow = flow or Dataflow(trace, all_products)
@@ -56,25 +58,18 @@ def _numbered(found: list[Place]) -> list[Place]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """The score products of one attention, by the largest call that holds no other attention; None without any."""
-
-    calls: dict[ModuleCall | None, list[ScoreProduct]]
-
-
-def _groups(trace: Trace, products: list[ScoreProduct]) -> list[_Group]:
+def _groups(trace: Trace, products: list[ScoreProduct]) -> list[Group]:
     chains = {product: list(_chain(trace, product)) for product in products}
     depths: dict[ModuleCall, set[int]] = {}
     for product, chain in chains.items():
         for call in chain:
             depths.setdefault(call, set()).add(product.depth)
-    groups: dict[tuple[nn.Module | None, int], _Group] = {}
+    groups: dict[tuple[nn.Module | None, int], Group] = {}
     for product, chain in chains.items():
         alone = [call for call in chain if depths[call] == {product.depth}]
         largest = alone[-1] if alone else None
-        group = groups.setdefault((largest.module if largest else None, product.depth), _Group({}))
-        group.calls.setdefault(largest, []).append(product)
+        group = groups.setdefault((largest.module if largest else None, product.depth), {})
+        group.setdefault(largest, []).append(product)
     return list(groups.values())
 
 
@@ -85,10 +80,10 @@ def _chain(trace: Trace, product: ScoreProduct) -> Iterator[ModuleCall]:
 
 
 def _place(
-    trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: Sizes, num_context: int
+    trace: Trace, group: Group, paths: Mapping[nn.Module, str], sizes: Sizes, num_context: int
 ) -> tuple[Place, list[Value]]:
     """Return the place of an attention, and the memories that its keys come from if its queries do not."""
-    first, products = next(iter(group.calls.items()))
+    first, products = next(iter(group.items()))
     if first is None:
         where = products[0].operation.where
         return Place(f"the one at {where}" if where else "one without a module", missing=FUNCTIONS), []
@@ -100,7 +95,7 @@ def _place(
         return Place(paths.get(able[0].module) or type(able[0].module).__name__, missing=OTHER_INPUTS), []
     call, entries = chosen
     same = [one for one in trace.calls if one.module is call.module]
-    mine = [one for one in same if any(outer in group.calls for outer in one.chain())]
+    mine = [one for one in same if any(outer in group for outer in one.chain())]
     calls = () if len(mine) == len(same) else tuple(same.index(one) for one in mine)
     path = paths.get(call.module)
     name = f"{path or type(call.module).__name__}{f', call {calls[0] + 1}' if calls else ''}"

@@ -4,7 +4,7 @@ import math
 
 from course_lib.tracing import Operation
 
-from .norm_names import LAYER_NORMS
+from .operation_names import LAYER_NORMS
 from .scalings import SCALINGS, number_of
 from .structure import Structure
 

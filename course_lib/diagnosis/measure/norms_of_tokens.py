@@ -2,7 +2,7 @@
 
 from course_lib.tracing import FACTORS, Operation
 
-from .norm_names import BATCH_NORMS, LAYER_NORMS
+from .operation_names import BATCH_NORMS, LAYER_NORMS
 from .run import Run
 from .score_products import find_score_products
 

@@ -71,40 +71,25 @@ class Options:
         Raises:
             ValueError: `keep` does not broadcast to these sizes.
         """
-        keep, num_queries = self.keep, num_tokens - self.num_context
-        seen = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
-        seen = seen.tril() if self.causal else seen
-        if self.window is not None:
+        keep, num_queries, num_keys = self.keep, num_tokens - self.num_context, self.num_context or num_tokens
+        seen = torch.ones(num_queries, num_keys, dtype=torch.bool)
+        if self.causal and not self.num_context:
+            seen = seen.tril()
+        if self.window is not None and not self.num_context:
             seen = seen.triu(1 - self.window).tril(self.window - 1)
-        seen = seen.expand(batch, heads, num_tokens, num_tokens)
-        if self.num_context:
-            return self._of_context(batch, heads, num_queries)
+        seen = seen.expand(batch, heads, num_queries, num_keys)
         if keep is None:
-            return seen
-        if keep.shape == (batch, num_tokens) and batch != num_tokens:
+            keep = seen[:1, :1]
+        elif keep.shape == (batch, num_keys) and batch != num_queries:
             keep = keep[:, None, None, :]
-        elif keep.dim() == 3 and keep.shape[0] not in (1, heads) and keep.shape[0] == batch:
+        elif keep.dim() == 3 and keep.shape[0] == batch and (self.num_context or batch not in (1, heads)):
             keep = keep[:, None]
         try:
-            return seen & keep
+            if not self.num_context:
+                return seen & keep
+            both = torch.zeros(batch, heads, num_tokens, num_tokens, dtype=torch.bool)
+            both[..., :num_queries, num_queries:] = keep  # x's queries with the context's keys, among all pairs of both
         except RuntimeError:
-            raise ValueError(
-                f"keep must broadcast to (batch, head, query, key) = {tuple(seen.shape)}, got the shape "
-                f"{tuple(keep.shape)}."
-            ) from None
-
-    def _of_context(self, batch: int, heads: int, num_queries: int) -> Tensor:
-        """Return the pairs of x's queries with the context's keys, among all pairs of both."""
-        num_tokens = num_queries + self.num_context
-        seen = torch.zeros(batch, heads, num_tokens, num_tokens, dtype=torch.bool)
-        keep = torch.ones(1, 1, dtype=torch.bool) if self.keep is None else self.keep
-        if keep.shape == (batch, self.num_context) and batch != num_queries:
-            keep = keep[:, None, None, :]
-        elif keep.dim() == 3 and keep.shape[0] == batch:
-            keep = keep[:, None]
-        try:
-            seen[..., :num_queries, num_queries:] = keep
-        except RuntimeError:
-            wanted = f"(batch, head, query, context key) = {(batch, heads, num_queries, self.num_context)}"
+            wanted = f"(batch, head, query, {'context ' * bool(self.num_context)}key) = {tuple(seen.shape)}"
             raise ValueError(f"keep must broadcast to {wanted}, got the shape {tuple(keep.shape)}.") from None
-        return seen
+        return both

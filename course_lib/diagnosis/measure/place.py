@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from course_lib.tracing import SourceLine, Trace
 
+from .dataflow import X
 from .module_inputs import Names
 from .score_products import ScoreProduct
 
@@ -39,7 +40,7 @@ class Segment:
         queries: makes the tokens of queries, and those of keys and values unless `keys` does.
         keys: makes the tokens of keys and values; None if they are those of queries.
         output: makes the last tensor, (batch, token, ...), that comes from this attention and from no later one.
-        read: storages of what the operations in between read besides the rows, in the run of the whole.
+        numbers: of the operations in between, in the run of the whole.
         columns_first: the axes of the tokens where they come after those of batch and width, or ().
         output_columns_first: whether those of the output do.
     """
@@ -53,7 +54,9 @@ class Segment:
 
 
 def point_of(trace: Trace, number: int) -> Point:
-    """Return the point of an operation of a run."""
+    """Return the point of an operation of a run, or of x."""
+    if number == X:
+        return Point()
     operation, before = trace.operations[number], trace.operations[:number]
     same = sum(one.name == operation.name and one.frames == operation.frames for one in before)
     return Point(operation.name, operation.frames, same)

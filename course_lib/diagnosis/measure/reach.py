@@ -8,9 +8,9 @@ from torch import Tensor
 from course_lib.tracing import Operation, SourceLine, Value
 
 from .dependence import Dependence
+from .operation_names import SOFTMAXES
 from .run import Run
 from .score_products import find_score_products
-from .softmaxes import SOFTMAXES
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """The first stage runs the code once, on inputs that show most, and traces every operation."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -107,9 +107,19 @@ class Run(Attempt):
         return found
 
     @cached_property
-    def parameter_storages(self) -> set[int]:
+    def parameter_names(self) -> dict[int, str]:
+        """The names of the parameters that are read, by their memory."""
+        return {value.storage: name for name, values in self.parameter_reads.items() for value in values}
+
+    @property
+    def parameter_storages(self) -> Set[int]:
         """The memory of the parameters that are read."""
-        return {value.storage for values in self.parameter_reads.values() for value in values}
+        return self.parameter_names.keys()
+
+    def readers_of(self, *names: str) -> list[Operation]:
+        """Return the operations that read the memory of some parameters, in order."""
+        memory = {value.storage for name in names for value in self.parameter_reads.get(name, [])}
+        return [one for one in self.trace.operations if any(value.storage in memory for value in one.inputs)]
 
     @property
     def unused_parameters(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from course_lib.tracing import FACTORS, LAYOUT, ModuleCall, Operation, Trace, Value, product_of
 
-from .softmaxes import EXPONENTIALS, SOFTMAXES
+from .operation_names import EXPONENTIALS, SOFTMAXES
 
 SUMS = ("add", "add_", "baddbmm")
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from course_lib.tracing import Operation, Value, replay
 
 from .context import joined as as_one
 from .dataflow import OUTPUT, Dataflow, X
-from .place import Place, Point, Segment, Sizes, joined, point_of
+from .place import Place, Segment, Sizes, joined, point_of
 from .run import noise_of
 from .score_products import ScoreProduct
 
@@ -79,9 +80,8 @@ class _Search:
         before = set() if keys is None else self._trace.ancestors([self._made(keys)])
         own = (self._trace.descendants_of_input() | self._trace.ancestors([self._made(output)])) - before
         numbers = [number for number in range(first + 1, output + 1) if number in own]  # and none of other inputs
-        segment = Segment(
-            self._point(queries), None if keys is None else self._point(keys), self._point(output), numbers
-        )
+        point = partial(point_of, self._trace)
+        segment = Segment(point(queries), None if keys is None else point(keys), point(output), numbers)
         tokens, tokens_first, columns_first = rows_of(self._made(queries).tensor, self._sizes)
         output_too = bool(rows_of(self._made(output).tensor, self._sizes)[2])
         segment = replace(segment, columns_first=columns_first, output_columns_first=output_too)
@@ -168,11 +168,6 @@ class _Search:
         shape = self._made(number).tensor.shape
         able = self._is_tokens(number) and len(shape) == 3 and self._sizes[0] in shape[:2]
         return able and not (self._fewer_keys and self._is_row(number))  # be the tokens on the last axis
-
-    def _point(self, number: int) -> Point:
-        if number == X:
-            return Point()
-        return point_of(self._trace, number)
 
 
 def rows_of(tensor: Tensor, sizes: Sizes) -> tuple[Tensor | None, bool, tuple[int, ...]]:

@@ -24,7 +24,7 @@ class SegmentSubject(Subject):
     Args:
         whole: the code.
         place: of the attention in it, with a segment.
-        template: the whole's input, (batch, token, d_in), which is cut or repeated to the sizes of x.
+        template: the whole's input, (batch, token, d_in).
         trace: of the whole, which names the parameters that the attention reads.
     """
 
@@ -46,20 +46,30 @@ class SegmentSubject(Subject):
         """Run the whole up to the attention's output, with x in place of its tokens.
 
         Raises:
-            RuntimeError: its output is not reached, because another number of tokens or samples takes other steps.
+            RuntimeError: its output is not reached, because another number of tokens or samples takes other steps, or
+                its rows were made otherwise.
         """
-        segment, (tokens, memory) = self._segment, self._parts(x)
-        given = {segment.queries: tokens} | ({segment.keys: memory} if segment.keys is not None else {})
-        whole = given.pop(Point(), resized(self.template, len(x), x.shape[1] - self.place.num_context).to(x.dtype))
-        feed = Feed(sys._getframe(), self.caller, given, segment.output)
+        given, output = self._ends(x)
+        whole = given.pop(Point()).to(x.dtype)
+        feed = Feed(sys._getframe(), self.caller, given, output)
         try:
             with unfused(), self.as_wide_as(x), feed:  # as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
-            return self._as_rows(reached.output)
+            if self.place.apart is not None and feed.met != given.keys():
+                raise RuntimeError(f"{self.place.name} does not run: its rows were made otherwise") from None
+            rows, count = self._as_rows(reached.output), self.place.num_context
+            return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
         finally:
             feed.let_go()
         raise RuntimeError(f"{self.place.name} does not run for {x.shape[1]} tokens")
+
+    def _ends(self, x: Tensor) -> tuple[dict[Point, Tensor], Point]:
+        """Return what takes the place of results, and of the whole's input, which is cut or repeated; and the end."""
+        tokens, memory = self._parts(x)
+        whole = resized(self.template, len(x), x.shape[1] - self.place.num_context)
+        given = {Point(): whole} | {self._segment.queries: tokens}
+        return given | ({} if self._segment.keys is None else {self._segment.keys: memory}), self._segment.output
 
     @cached_property
     def _segment(self) -> Segment:
@@ -82,9 +92,7 @@ class SegmentSubject(Subject):
 
     def _as_rows(self, output: Tensor) -> Tensor:
         rows = output.transpose(0, 1) if self.place.tokens_first else output
-        rows = rows.flatten(2).mT if self._segment.output_columns_first else rows
-        count = self.place.num_context
-        return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
+        return rows.flatten(2).mT if self._segment.output_columns_first else rows
 
     def _names_read(self, trace: Trace) -> set[str]:
         names = {storage_of(one): name for name, one in self.whole.parameters.items()}

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from course_lib.tracing import Operation
 
+from .operation_names import EXPONENTIALS, SOFTMAXES
 from .scores import Scores
-from .softmaxes import EXPONENTIALS, SOFTMAXES
 from .structure import AfterStructure
 
 MASKS = (

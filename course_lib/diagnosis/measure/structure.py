@@ -14,9 +14,9 @@ from course_lib.tracing import UNLABELLED, Contraction, Operation, Trace, Value,
 
 from .additive import additive_products
 from .dependence import Dependence
+from .operation_names import SOFTMAXES
 from .projections import find_projections
 from .run import NotFound, Run
-from .softmaxes import SOFTMAXES
 from .token_sums import find_token_sum
 
 CHOOSING = {"topk", "sort", "argsort"}

@@ -26,7 +26,7 @@ from course_lib.tracing import (
     tensors_in,
 )
 
-from .norm_names import BATCH_NORMS, LAYER_NORMS
+from .operation_names import BATCH_NORMS, LAYER_NORMS
 from .place import Point, point_of
 from .score_products import find_score_products
 

@@ -9,7 +9,7 @@ import torch
 from course_lib.tracing import FACTORS, Contraction, Operation, Value, contractions, outer_products
 
 from .dependence import Dependence
-from .softmaxes import SOFTMAXES
+from .operation_names import SOFTMAXES
 
 DISTANCES = ("_cdist_forward", "_euclidean_dist", "linalg_vector_norm", "norm", "cdist", "sub")
 

@@ -260,8 +260,7 @@ def latents_of(run: Run, count: int) -> Finding | None:
 
 def _learned_queries(run: Run) -> Finding | None:
     """Return the finding for code that compares a parameter with x, and then applies softmax; None without."""
-    reads = {value.storage: name for name, values in run.parameter_reads.items() for value in values}
-    from_input = run.trace.descendants_of_input()
+    reads, from_input = run.parameter_names, run.trace.descendants_of_input()
     for softmax in (one for one in run.live_operations if one.name in SOFTMAXES):
         before = run.trace.ancestors(softmax.inputs[:1])
         product = next((one for one in contractions(run.trace)[::-1] if one.operation.number in before), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.measure import Attention, Row, role_of
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Contraction, Operation, SourceLine, Value, line_at
+from course_lib.tracing import UNLABELLED, Contraction, SourceLine, Value, line_at
 
 INITIALS = re.compile(r"(?<![a-z])w?([qkv]{2,3})(?![a-z])", re.I)  # as in `to_qkv`, `kv_proj` and `Wqkv`
 NORM = re.compile(r"norm|(^|[._])ln", re.I)
@@ -66,14 +66,9 @@ def _roles_played(attention: Attention) -> dict[str, set[str]]:
     before = {role: trace.ancestors(values) - attention.structure.score_descendants for role, values in factors.items()}
     found = {}
     for name in attention.run.parameter_reads:
-        readers = {one.number for one in _readers(attention, name)}
+        readers = {one.number for one in attention.run.readers_of(name)}
         found[name] = {role for role, operations in before.items() if readers & operations}
     return found
-
-
-def _readers(attention: Attention, name: str) -> list[Operation]:
-    storages = {value.storage for value in attention.run.parameter_reads[name]}
-    return [one for one in attention.trace.operations if any(value.storage in storages for value in one.inputs)]
 
 
 def _role_in(name: str) -> tuple[str | None, str]:
@@ -111,8 +106,7 @@ def _columns_of_roles(attention: Attention, row: Row) -> dict[str, set[int]]:
 
 def _locate(attention: Attention, *names: str) -> SourceLine | None:
     """Find the first line that reads one of some parameters."""
-    readers = [one for name in names for one in _readers(attention, name)]
-    first = min(readers, key=lambda one: one.number, default=None)
+    first = next(iter(attention.run.readers_of(*names)), None)
     product = attention.structure.score_products[0].operation
     return None if first is None else line_at(first.statement_in(product.code))
 

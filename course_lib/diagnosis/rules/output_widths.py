@@ -57,7 +57,7 @@ def check_width_of_projection(attention: Attention) -> Iterator[Finding]:
 
 def _names_of_last_weights(attention: Attention) -> set[str]:
     """Return the names of the parameters that the last operation reads which reads any."""
-    reads = {read.storage: name for name, reads in attention.run.parameter_reads.items() for read in reads}
+    reads = attention.run.parameter_names
     found = (one for one in reversed(attention.run.live_operations) if any(v.storage in reads for v in one.inputs))
     last = next(found, None)
     return set() if last is None else {reads[value.storage] for value in last.inputs if value.storage in reads}

@@ -190,8 +190,7 @@ def check_possible_projection(attention: Attention) -> Iterator[Finding]:
 
 def _projects_something_else(structure: Structure, name: str) -> bool:
     """Return whether the code multiplies a matrix with something, and never with the heads' results."""
-    storages = {value.storage for value in structure.run.parameter_reads.get(name, [])}
-    readers = {op.number for op in structure.trace.operations if any(one.storage in storages for one in op.inputs)}
+    readers = {one.number for one in structure.run.readers_of(name)}
     products = {one.operation.number for one in structure.products} & structure.trace.descendants(readers)
     return bool(products) and products.isdisjoint(structure.value_product_descendants)
 
@@ -214,10 +213,7 @@ def _missing_projection(structure: Structure, name: str, part: str) -> Finding:
     own = [op for op in run.live_operations if op.code is not None and not op.by(run.trace.caller)]
     shape = tuple(run.subject.parameters[name].shape)[1 if part else 0 :]
     evidence = f"`{name}{'[' if part else ''}{part}` {shape} does not change the output"
-    read = {value.number for value in run.parameter_reads.get(name, [])}
-    after = run.trace.descendants(
-        {op.number for op in run.trace.operations if any(v.number in read for v in op.inputs)}
-    )
+    after = run.trace.descendants({one.number for one in run.readers_of(name)})
     called = [op for op in run.in_order(after - run.live) if op.where]
     results = structure.value_products[-1:]
     where = locate_discarded(called[0]) if called else None
@@ -267,7 +263,7 @@ def _promised_width(attention: Attention, merged: int) -> int | None:
 def locate_last_weights(attention: Attention) -> SourceLine | None:
     """Find where the weights were made that multiply the heads' results."""
     run, last_projected = attention.run, attention.influence.last_projected
-    names = {read.storage: name for name, reads in run.parameter_reads.items() for read in reads}
+    names = run.parameter_names
     for product in reversed(attention.structure.products):
         for results, weights in ((product.left, product.right), (product.right, product.left)):
             if results in last_projected and weights.storage in names:

@@ -77,9 +77,8 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
 def _meet_idle_weights(angles: RotaryAngles, computed: list[Operation]) -> bool:
     """Return whether parameters that don't change the output multiply the cosines and sines."""
     run = angles.structure.run
-    idle = {value.storage for name in run.unused_parameters for value in run.parameter_reads.get(name, [])}
-    after = run.in_order(angles.trace.descendants({operation.number for operation in computed}))
-    return any(value.storage in idle for operation in after for value in operation.inputs)
+    after = angles.trace.descendants({operation.number for operation in computed})
+    return any(one.number in after for one in run.readers_of(*run.unused_parameters))
 
 
 def _choice_without_positions(angles: RotaryAngles) -> str | None:

@@ -96,10 +96,8 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
     """Return the lines of a module's methods that read the parameters of a part, in order."""
     own = set(map(id, part.parameters() if isinstance(part, nn.Module) else [part]))
     names = [name for name, one in run.subject.parameters.items() if id(one) in own]
-    read = {value.storage for name in names for value in run.parameter_reads.get(name, [])}
     methods = {code_of(one) for cls in type(owner).__mro__ for one in vars(cls).values()}
-    readers = (one for one in run.trace.operations if any(value.storage in read for value in one.inputs))
-    frames = (next((frame for frame in one.frames if frame[0] in methods), None) for one in readers)
+    frames = (next((frame for frame in one.frames if frame[0] in methods), None) for one in run.readers_of(*names))
     found = (line_at(statement_of(*frame)) for frame in frames if frame is not None)
     return list(dict.fromkeys(line for line in found if line is not None))
 

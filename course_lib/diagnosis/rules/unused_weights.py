@@ -158,10 +158,9 @@ def check_norms(structure: Structure) -> Iterator[Finding]:
     """Whether queries and keys each have their own norm."""
     run, product = structure.run, structure.score_products[0].operation
     for name, twin in _twins(run):
-        reads = {value.storage for value in run.parameter_reads.get(twin, [])}
-        if run.parameter_reads.get(name) or not reads or all(_mentions(run, name)):
+        readers = [one for one in run.readers_of(twin) if one.number in run.live]
+        if run.parameter_reads.get(name) or not run.parameter_reads.get(twin) or all(_mentions(run, name)):
             continue
-        readers = [one for one in run.live_operations if any(value.storage in reads for value in one.inputs)]
         if run.subject.parameters[name].dim() > 1 and not all(one.name in MULTIPLICATIONS for one in readers):
             continue  # a matrix, which is no part of a norm
         lines = list(dict.fromkeys(line_at(one.statement_in(product.code)) for one in readers))
@@ -210,8 +209,7 @@ def _locate_idle(run: Run, operation: Operation) -> SourceLine | None:
 
 def _locate_dead(run: Run, name: str) -> SourceLine | None:
     """Find the line that throws away what a parameter flows into, or where the code returns if it is never read."""
-    reads = {value.storage for value in run.parameter_reads.get(name, [])}
-    readers = {op.number for op in run.trace.operations if any(value.storage in reads for value in op.inputs)}
+    readers = {one.number for one in run.readers_of(name)}
     after = [op for op in run.in_order(run.trace.descendants(readers) - run.live) if op.where] if readers else []
     if after:
         return locate_discarded(after[-1]) or after[-1].where
@@ -246,14 +244,13 @@ def _mentions(run: Run, name: str) -> Iterator[bool]:
 
 def _reads_few_tokens(run: Run, name: str) -> bool:
     """Return whether a parameter meets only some tokens, as that of a pooler does, which is no part of attention."""
-    reads = {value.storage for value in run.parameter_reads.get(name, [])}
     num_context, of_input = run.options.num_context, run.trace.descendants_of_input()
     counts = {run.x.shape[1], num_context or run.x.shape[1], run.x.shape[1] - num_context}  # of x and its context
     met = [
         value.tensor.shape
-        for operation in run.trace.operations
+        for operation in run.readers_of(name)
         for value in operation.inputs
-        if any(one.storage in reads for one in operation.inputs) and (value is run.trace.x or value.made_by in of_input)
+        if value is run.trace.x or value.made_by in of_input
     ]
     return bool(met) and not any(
         count in shape or math.prod(shape[:-1]) % count == 0 for shape in met for count in counts
@@ -262,5 +259,4 @@ def _reads_few_tokens(run: Run, name: str) -> bool:
 
 def _is_multiplied_by_zero(run: Run, name: str) -> bool:
     """Return whether a parameter reaches the output, and only zeros keep it from changing it."""
-    reads = {value.storage for value in run.parameter_reads.get(name, [])}
-    return any(value.storage in reads for operation in run.live_operations for value in operation.inputs)
+    return any(one.number in run.live for one in run.readers_of(name))
