@@ -127,7 +127,10 @@ def _ran(message: Mapping[str, Any]) -> Ran:
     length, kept = message.get("length"), message.get("kept")
     numbers = kept.flatten().double() if isinstance(kept, Tensor) and kept.is_floating_point() else None
     held = length if type(length) is int else None, numbers
-    return Ran(plain_result(message.get("result")), changed, sound, made, *held, safe_texts(message.get("moved")))
+    memory, products = message.get("held"), message.get("products")
+    counts = [one for one in products if type(one) is int] if isinstance(products, (list, tuple)) else []
+    kept_in = safe_texts(message.get("moved")), memory if type(memory) is int else 0, counts
+    return Ran(plain_result(message.get("result")), changed, sound, made, *held, *kept_in)
 
 
 def _indices(value: Any) -> list[int]:

@@ -43,6 +43,8 @@ class Ran(NamedTuple):
         length: What its attribute `length` is afterwards, if that is an integer, as in a cache.
         kept: The numbers in the cache after the last of several pieces, in ascending order.
         moved: The names of the buffers that are other memory than before.
+        held: How many floating-point numbers fit into the memory that its attributes hold afterwards, if counted.
+        products: The multiplications of the matrix products in each piece, if they were counted.
     """
 
     result: Any
@@ -52,6 +54,8 @@ class Ran(NamedTuple):
     length: int | None = None
     kept: Tensor | None = None
     moved: Sequence[str] = ()
+    held: int = 0
+    products: Sequence[int] = ()
 
 
 class Asked(NamedTuple):

@@ -58,7 +58,7 @@ class CacheExercise(WithWrongAnswers):
                 if refusal is not None:
                     return refusal
                 numbers = 2 * math.prod((*sizes[:2], sizes[2] + sum(sizes[4:]), sizes[3]))
-                if (wrong := _not_reserved(answer.build(sizes, seed=0), numbers, ran[-1].moved)) is not None:
+                if (wrong := _not_reserved(answer.build(sizes, seed=0), numbers, ran)) is not None:
                     return wrong
             except LearnerError as error:
                 before = (f"Before, it was called {_steps(steps, len(ran))}.",) if ran else ()
@@ -72,7 +72,7 @@ class CacheExercise(WithWrongAnswers):
             sentence = "The class has no method `forward`, so that the module can't be called."
             return not_passed(sentence, hint="Is it spelt `forward`, and indented inside the class?")
         for number, step in enumerate(steps):
-            one = module.run({}, step)
+            one = module.run({}, step, counted=True)
             result = copied(one.result)  # a later call may write into the same memory
             ran.append(one._replace(result=_in_order(result) if self.rolling else result))
             if one.changed:
@@ -177,8 +177,8 @@ def _after_refusal(module: BuiltModule, steps: Sequence[Step], last: Ran) -> Ver
     return not_passed(sentence, evidence=(seen,), hint=hint)
 
 
-def _not_reserved(module: BuiltModule, wanted: int, moved: Sequence[str]) -> Verdict | None:
-    """Judge a cache whose results are right by where it keeps them: in buffers that are made once."""
+def _not_reserved(module: BuiltModule, wanted: int, ran: Sequence[Ran]) -> Verdict | None:
+    """Judge a cache whose results are right by where it keeps them: in buffers that are made once, and nowhere else."""
     plain = [f"`{name}`" for name in module.plain_tensors]
     if module.buffered < wanted:
         sentence = (
@@ -187,7 +187,12 @@ def _not_reserved(module: BuiltModule, wanted: int, moved: Sequence[str]) -> Ver
         seen = (f"What `.to(device)` leaves behind: {listed(plain)}.",) if plain else ()
         hint = "Which tensor did you register as a buffer, and for how many tokens does it have room?"
         return not_passed(sentence, evidence=seen, hint=hint)
-    if not moved:
+    if ran[-1].held > wanted:
+        sentence = (
+            f"The results are right, but after {len(ran)} calls the cache keeps {ran[-1].held} numbers, not {wanted}."
+        )
+        return not_passed(sentence, hint="What does the module keep of a token that no later call returns?")
+    if not (moved := ran[-1].moved):
         return None
     sentence = f"The results are right, but a call makes `{moved[0]}` anew, and copies all tokens so far."
     return not_passed(sentence, hint="How do you write into a slice of a tensor that is there?")

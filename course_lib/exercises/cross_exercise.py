@@ -31,7 +31,7 @@ class CrossExercise(WithWrongAnswers):
     """An exercise whose answer is a module that is called as `module(x, context, keep)`, where `keep` may be left out.
 
     It is built as (d_in, d_context, num_heads), gets weights of its parameters' names, and is run without a mask, with
-    one per sample, with one per query, and in float32; a gradient must reach each parameter.
+    one per sample, with one per head and query, and in float32; a gradient must reach each parameter.
     """
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
@@ -44,7 +44,7 @@ class CrossExercise(WithWrongAnswers):
             inputs = rng.normal(batch, queries, sizes[0]), rng.normal(batch, keys, d_context)
             real = rng.normal(batch, 1, 1, keys) > 0
             real[..., 0] = True
-            each = rng.normal(batch, 1, queries, keys) > 0
+            each = rng.normal(batch, heads, queries, keys) > 0
             each[..., -1] = True
             try:
                 module = answer.build(sizes, seed=0)

@@ -24,7 +24,9 @@ from .wrong_answers import WithWrongAnswers
 
 AXES = "batch token d_in"
 IN_FLOAT32 = "Which of your tensors is float64, whatever came in?"
-ROUNDING = 1e-3  # in float32
+EPSILON = "What is added, or is a least value, so that it matters only where elements are small? Which epsilon?"
+ROUNDING = 1e-3  # in float32, and of another epsilon where elements are not small
+MORE = 1.5  # multiplications for each cached token, in proportion to the solution's
 
 
 class Run(NamedTuple):
@@ -35,12 +37,16 @@ class Run(NamedTuple):
         about: Words about it.
         pieces: The numbers of tokens in which x comes, with a cache; none for all at once.
         trains: Whether gradients are compared: of large elements they are all rounding.
+        hint: A question that fits if this run is the first that is wrong, or "".
+        rounding: How far it may be off; later runs are compared to the last digit.
     """
 
     x: Tensor
     about: str
     pieces: Sequence[int] = ()
     trains: bool = False
+    hint: str = ""
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +54,18 @@ class LayerExercise(WithWrongAnswers):
     """An exercise whose answer is a class of layers with the parameters that its prompt names.
 
     It is built with sizes that all differ, gets random weights, and is compared with the solution: all tokens at once,
-    then in pieces with a cache, whose contents and gradients are compared as well, and once in float32.
+    then in pieces with a cache, whose contents are compared as well, and which may not cost a step more
+    multiplications for each token that it holds; then its gradients, and once in float32.
 
     Attributes:
-        sizes: Draws the arguments of the constructor, of which the first is d_in.
-        cache: Source of a class of caches without arguments, and its name; forward takes one as `cache=`.
+        sizes: Draws the arguments of the constructor for several layers, of which the first is d_in.
+        cache: Source of a class of caches that is built with the same arguments, and its name; forward takes one as
+            `cache=`.
         per_token: The numbers that the cache keeps of a token, for the sizes.
         holds: What that is, in words.
     """
 
-    sizes: Callable[[InputGenerator], tuple[int, ...]]
+    sizes: Callable[[InputGenerator], Sequence[tuple[int, ...]]]
     cache: tuple[str, str]
     per_token: Callable[..., int]
     holds: str
@@ -66,7 +74,7 @@ class LayerExercise(WithWrongAnswers):
         if answer.kind != "class":
             hint = "Which name do you give to `check`, and are there parentheses behind it?"
             return not_passed(f"The answer is a {answer.kind}; it should be the class itself, uncalled.", hint=hint)
-        for sizes in (self.sizes(rng), self.sizes(rng)):
+        for sizes in self.sizes(rng):
             runs = _draw_runs(sizes[0], rng)
             built = f"{self.name}({', '.join(map(str, sizes))})"
             about = f"It was built as {built}."
@@ -104,16 +112,21 @@ class LayerExercise(WithWrongAnswers):
         about: str,
         rng: InputGenerator,
     ) -> Verdict | None:
-        options: dict[str, Any] = {"steps": run.pieces, "cache": FromSource(*self.cache)} if run.pieces else {}
+        options: dict[str, Any] = {}
+        if run.pieces:
+            options = {"steps": run.pieces, "cache": FromSource(*self.cache, tuple(sizes)), "counted": True}
         options |= {"cotangent": rng.normal(*run.x.shape)} if run.trains else {}
+        right = _ran(
+            self.solution, weights, sizes, run, options
+        )  # first: what PyTorch imports here costs no learner time
         ran = module.run(weights, (run.x,), **options)
-        right = _ran(self.solution, weights, sizes, run, options)
         if ran.changed:
             return not_passed("Your module changes `x` in place.", "input-modified")
-        if found := difference(ran.result, Expected(right["result"], axes=AXES, exact_dtype=True)):
+        if found := difference(ran.result, Expected(right["result"], run.rounding, AXES, exact_dtype=True)):
             return self._wrong(ran.result, weights, sizes, run, options, found, about)
         if run.pieces:
-            return self._kept(ran, right["kept"], sizes, run, about)
+            wrong = self._kept(ran, right["kept"], sizes, run, about)
+            return _costly(ran.products, right["products"], about) if wrong is None else wrong
         for name, gradient in right["gradients"].items():
             own = ran.gradients.get(name)
             if own is None or difference(own, Expected(gradient)):
@@ -140,7 +153,8 @@ class LayerExercise(WithWrongAnswers):
             if difference(result, Expected(same, axes=AXES)) is None:
                 sentence = f"Your module computes {known.equals}."
                 return not_passed(sentence, known.mistake, evidence=(found.sentence, about), hint=known.hint)
-        return not_passed(found.sentence, found.mistake, evidence=(about,), hint=QUESTIONS.get(found.kind, BY_HAND))
+        hint = run.hint or QUESTIONS.get(found.kind, BY_HAND)
+        return not_passed(found.sentence, found.mistake, evidence=(about,), hint=hint)
 
     def _kept(self, ran: Ran, right: Tensor, sizes: Sequence[int], run: Run, about: str) -> Verdict | None:
         if ran.kept is not None and ran.kept.shape == right.shape and difference(ran.kept, Expected(right)) is None:
@@ -165,13 +179,26 @@ class LayerExercise(WithWrongAnswers):
 
 def _draw_runs(d_in: int, rng: InputGenerator) -> list[Run]:
     batch, tokens, more = rng.sizes(3, 5, 12)
-    pieces = draw_pieces(more, rng)
+    pieces = *draw_pieces(more, rng), 1, tokens, 1  # the cost of two steps of one token is compared
+    in_pieces = f"pieces of {listed(list(map(str, pieces)))} tokens with a cache"
     return [
-        Run(rng.normal(batch, tokens, d_in), f"{batch} samples of {tokens} tokens", trains=True),
-        Run(rng.normal(1, 1, d_in), "one token"),
-        Run(rng.normal(2, more, d_in, std=4.0), f"2 samples of {more} tokens, larger elements"),
-        Run(rng.normal(batch, more, d_in), f"pieces of {listed(list(map(str, pieces)))} tokens with a cache", pieces),
+        Run(rng.normal(batch, tokens, d_in), f"{batch} samples of {tokens} tokens", rounding=ROUNDING),
+        Run(rng.normal(1, 1, d_in), "one token", rounding=ROUNDING),
+        Run(rng.normal(2, more, d_in, std=4.0), f"2 samples of {more} tokens, larger elements", rounding=ROUNDING),
+        Run(rng.normal(2, more, d_in, std=1e-3), f"2 samples of {more} tokens, elements of about 0.001", hint=EPSILON),
+        Run(rng.normal(batch, sum(pieces), d_in), in_pieces, pieces),
+        Run(rng.normal(batch, tokens, d_in), f"{batch} samples of {tokens} tokens, for gradients", trains=True),
     ]
+
+
+def _costly(products: Sequence[int], right: Sequence[int], about: str) -> Verdict | None:
+    """Compare by how much a step of one token costs more when the cache holds more tokens."""
+    own, enough = (one[-1] - one[-3] if len(one) > 2 else 0 for one in (products, right))
+    if own <= MORE * enough:
+        return None
+    sentence = f"The output is right, but a step multiplies {own / enough:.1f} times as much for each cached token."
+    hint = "What does a step compute of every cached token that could be computed once with the new one?"
+    return not_passed(sentence, evidence=(about,), hint=hint)
 
 
 def _weights(right: nn.Module, rng: InputGenerator) -> dict[str, Tensor]:

@@ -3,8 +3,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/08_padding.ipynb)
 #
-# One beginning, told twice by the same storyteller: first alone, then in a batch, together with a beginning that is
-# longer. Nothing else has changed. Why should a story depend on its neighbour?
+# One beginning, told three times by the same storyteller: alone, and twice as in a batch with a beginning that is nine
+# words longer, with one mistake each. Why should a story depend on its neighbour?
 #
 # **You need** lessons [02](02_masks_and_dropout.ipynb) and [07](07_order.ipynb). **It takes** about 50 minutes.
 
@@ -27,6 +27,7 @@ if importlib.util.find_spec("course_lib") is None:
 from textwrap import fill
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib.device import course_device
@@ -40,37 +41,42 @@ teller = load_storyteller("multi-query").to(device)
 
 # %%
 short = "Once there was a"
-long = "In a green valley lived a crow named Ben. One night Ben"
-length = teller.encode(long).shape[1]
-batch = torch.zeros(2, length, dtype=torch.int64, device=device)
-for row, text in enumerate((short, long)):
-    tokens = teller.encode(text)[0]
-    batch[row, length - len(tokens) :] = tokens  # zeros fill the short one up, in front
-new = torch.cat([*teller.generate(batch, 40)], dim=1)
-print(fill("alone: " + teller.write(short, num_words=40), 80), end="\n\n")
-print(fill(f"batch: {short} {teller.decode(new[0])}", 80))
+tokens = teller.encode(short)
+positions = torch.arange(60, device=device)[None]  # (1, token)
+ways = {  # F.pad puts nine zeros in front
+    "alone": (tokens, positions),
+    "behind padding": (F.pad(tokens, (9, 0)), F.pad(positions, (9, 0))),
+    "from position 9": (tokens, positions + 9),
+}
+for name, (table, at) in ways.items():
+    for _ in range(40):
+        logits = teller(table, positions=at[:, : table.shape[1]])
+        table = torch.cat([table, logits[:, -1:].argmax(dim=-1)], dim=1)
+    print(fill(f"{name}: {teller.decode(table[0, -44:])}", 80), end="\n\n")
 
 # %% [markdown]
-# In the batch a wolf meets a wolf. A batch is one table, so the short text was filled up with dummy tokens, its
-# **padding**. Here is what the model's first head looks at from the word "a", behind which it has to name an animal:
+# A batch is one table, so a short text is filled up with dummy tokens, its **padding**. The second story saw them: "Jack
+# lived a dog". The third has none, but is counted from the column in which it begins, and becomes another story. Here
+# is what the model's first head looks at behind padding, from "a", after which it has to name an animal:
 
 # %%
 def embedded(model, tokens, positions):  # as a storyteller with a table does it
+    # trained with word vectors that are 4 times as long
     return 4 * model.word_table(tokens) + model.position_table[positions]
 
 
 # %%
-x = embedded(teller, batch, torch.arange(length, device=device).expand(2, -1))
+padded, at = ways["behind padding"]
+x = embedded(teller, padded, at[:, : padded.shape[1]])
 x = teller.blocks[0].attention_norm(x)
 weights = teller.attentions[0](x, return_weights=True)[1].detach()  # (b, h, query, key)
-shown = ["(pad)"] * (length - 5) + ["(start)", *words(short)]
-share = weights[0, 0, -1, : length - 5].sum()
+shown = ["(pad)"] * 9 + ["(start)", *words(short)]
+share = weights[0, 0, -1, :9].sum()
 title = f"From the last “a”, in head 0: {share:.2f} goes to padding"
 draw_attended_words(shown, weights[0, 0, -1], title=title)
 
 # %% [markdown]
-# Most of its attention goes to nothing. And there is a second mistake, which you know from lesson 07: nobody told the
-# model that this text begins in column 9. You are about to repair both, and to write twelve stories at once, each of
+# Most of its attention goes to nothing. The other mistake you know from lesson 07. You are about to repair both, and to write twelve stories at once, each of
 # them word for word what it is alone. Then you let one text attend to another, and ask three stories a question.
 #
 # ## One table for all
@@ -182,7 +188,8 @@ batch_keep = filled("batch_keep", batch_keep)
 # always the last column, and in one that is padded on the right each text has its own.
 #
 # **Write it yourself,** for padding on either side: score, read the right row of each text, append the likeliest word,
-# and again. What you append is real.
+# and again. What you append is real. (Two index tensors side by side, for samples and columns, pick one row of each
+# sample.)
 
 # %%
 def write_batch(logits_of, tokens, real, num_new):
@@ -230,14 +237,18 @@ alone = {
 
 
 # %%
-def told(name, side="left", positions_of=real_positions, keep_of=batch_keep, read=None):
+def told(
+    name, side="left", positions_of=real_positions, keep_of=batch_keep, last=False
+):
     model = tellers[name]
 
     def logits_of(tokens, real):
         keep = None if keep_of is None else keep_of(real)
         with torch.no_grad():
             logits = model(tokens, positions=positions_of(real), keep=keep)
-        return logits if read is None else logits[:, read][:, None].expand_as(logits)
+        if last:  # whichever row is read, it is that of the last column
+            logits[:] = logits[:, -1:]
+        return logits
 
     rows = [model.encode(beginning)[0].tolist() for beginning in beginnings]
     table = (one.to(device) for one in pad_batch(rows, side))
@@ -292,7 +303,7 @@ def columns(real):
 ways = {
     "columns": {"positions_of": columns},
     "mask": {"keep_of": None},
-    "last": {"side": "right", "read": -1},
+    "last": {"side": "right", "last": True},
 }
 for name, way in ways.items():
     print(fill(f"{name}: {told('table', **way)[0]}", 80), end="\n\n")
@@ -320,29 +331,32 @@ if guess is not ...:
 #
 # </details>
 #
-# Now pad on the right, leave out the padding mask, and read each text at its last real word. **Predict** how many of
-# the twelve *first* new words of the table's storyteller are right.
+# Now pad on the right, leave out the padding mask, and read each text at its last real word. **Predict** at which new
+# word the table's storyteller first goes wrong in any of the twelve stories.
 
 # %%
-def first_new_words(texts):
-    lengths = [len(words(beginning)) for beginning in beginnings]
-    return [words(text)[at : at + 1] for text, at in zip(texts, lengths, strict=True)]
+texts = zip(told("table", side="right", keep_of=None), alone["table"], beginnings)
+texts = [[words(text) for text in three] for three in texts]
+
+
+def right_until(number):  # how many stories have their first new words right
+    ends = [(mine, own, len(start) + number) for mine, own, start in texts]
+    return sum(mine[:end] == own[:end] for mine, own, end in ends)
 
 
 # %%
-guess = ...  # 0 to 12
-without_mask = told("table", side="right", keep_of=None)
-pairs = zip(first_new_words(without_mask), first_new_words(alone["table"]), strict=True)
-predict(guess, lambda: sum(mine == own for mine, own in pairs))
+guess = ...  # 1 for the first new word, 2 for the second, and so on
+right = [right_until(number) for number in range(1, 6)]
+predict(guess, lambda: 1 + [count < 12 for count in right].index(True))
 if guess is not ...:
-    print("whole stories:", unchanged("table", side="right", keep_of=None), "of 12")
+    print("stories of 12 that are right up to new word 1, 2, ...:", *right)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# All of them: on the right, the causal mask hides the padding, as in lesson 02. But each new word comes *behind* the
-# padding, and from the second one on the texts that have any see it. A test that looks at one step of decoding would
-# have found nothing.
+# The second. On the right, the causal mask hides the padding, as in lesson 02, and the first new word is right in all
+# twelve. But each new word comes *behind* the padding, and from the second one on the texts that have any see it. A test
+# that looks at one step of decoding would have found nothing.
 #
 # </details>
 #
@@ -509,50 +523,53 @@ answers(ask(keep))
 whole = f"{kites['black']} What colour was the kite? It was"
 shown, weights = reader.attention_weights(whole)
 last = weights[:, :, -1]  # (block, head, key), from the last word
-block, head = divmod(last[..., shown.index("black")].argmax().item(), 4)
+found = last[:, :, shown.index("black")]  # (block, head)
+block, head = (found == found.max()).nonzero()[0].tolist()
 draw_attended_words(shown, last[block, head], title=f"Block {block}, head {head}")
 
 # %% [markdown]
 # Now hide one of the two sequences from the question: first the story, then the question itself (each of its words sees
-# the story alone, and not even itself). **Predict** how sure the model is of the right colour in the second case, in
-# the mean over the three stories.
+# the story alone, and not even itself).
 
 # %%
 without_story, without_question = keep.clone(), keep.clone()
 without_story[..., cut:, :cut] = False
 without_question[..., cut:, cut:] = False
-colours = torch.tensor([reader.numbers[colour] for colour in kites], device=device)
-sure = ask(without_question).softmax(dim=-1)[range(3), colours].mean().item()
+for hidden in (without_story, without_question):
+    answers(ask(hidden))
+
+# %% [markdown]
+# It has lost the colour in either case. The word "was" alone doesn't say what it is that was asked, and the story alone
+# doesn't either. The answer needs both sequences.
+#
+# And the two mistakes of the first half? Once the padding of the *stories* is seen by the question, and once the
+# question's positions begin at 0 again. Either way one of the three stories keeps its answer. **Predict** which it is
+# with positions that restart.
+
 # %%
-guess = ...  # from 0 to 1
-predict(guess, lambda: sure, within=0.1)
+restarted = positions.clone()
+restarted[:, cut:] -= restarted[:, cut : cut + 1].clone()
+mistakes = {
+    "padding seen": ask(batch_keep(torch.ones_like(everything))),
+    "positions restart": ask(keep, restarted),
+}
+right = torch.tensor([reader.numbers[colour] for colour in kites], device=device)
+sure = mistakes["positions restart"].softmax(dim=-1)[range(3), right]
+guess = ...  # "green", "black" or "pink"
+predict(guess, lambda: [*kites][sure.argmax()])
 if guess is not ...:
-    for hidden in (without_story, without_question):
-        answers(ask(hidden))
+    for name, logits in mistakes.items():
+        print(f"{name}:")
+        answers(logits)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It has lost the colour in either case. The word "was" alone doesn't say what it is that was asked, and the story alone
-# doesn't either. The answer needs both sequences.
+# Green: the shortest story's question moves the least. With the padding in sight it is the other way round: the two
+# shorter stories lose their answer here, and the longest, which has no padding, keeps it. So test with texts of
+# several lengths, and always with one that has padding.
 #
 # </details>
-#
-# And the two mistakes of the first half? Read what they do to the answers: once the padding of the *stories* is seen by
-# the question, and once the question's positions begin at 0 again.
-
-# %%
-print("padding seen:")
-answers(ask(batch_keep(torch.ones_like(everything))))
-print("positions restart:")
-restarted = positions.clone()
-restarted[:, cut:] -= restarted[:, cut : cut + 1].clone()
-answers(ask(keep, restarted))
-
-# %% [markdown]
-# With the padding in sight, the two shorter stories lose their answer here, and the longest, which has
-# none, keeps it. With positions that restart it is the other way round: the shortest story keeps its answer. So test
-# with texts of several lengths, and always with one that has padding.
 #
 # Now do exercises 4 and 5 of [the sheet](exercises/08_exercises.ipynb).
 #

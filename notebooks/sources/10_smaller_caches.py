@@ -142,8 +142,9 @@ def report(name, model):
 
 
 def with_bits(bits, *projections):
-    def rounded(module, args, out):  # (b, t, g * d), each head's vector by itself
-        return round_to_bits(out.unflatten(2, (-1, 16)), bits).flatten(2)
+    def rounded(module, args, out):  # each head's vector by itself
+        by_head = out.unflatten(2, (-1, 16))  # (b, t, g * d) -> (b, t, g, d), d = 16
+        return round_to_bits(by_head, bits).flatten(2)
 
     model = load_storyteller("llama").to(device)
     for attention in model.attentions:
@@ -255,12 +256,12 @@ for form, kept in (("llama", 192), ("window", 16)):
 # Is everything before the window lost? In a single block it is. But the tokens that the newest one sees have themselves
 # seen earlier tokens, in the block below.
 #
-# **Predict.** The storyteller that was trained with a window of 16 has two blocks. We rename the hero where a long
-# story introduces him. Up to how many tokens later do the model's predictions change?
+# **Predict.** A storyteller of two blocks gets a window of 12, and we rename the hero where a long story introduces him.
+# Behind how many further tokens, at most, do the model's predictions still change?
 
 # %%
 long_stories = [story.text for story in stories(300, seed=5) if len(story.text) > 400]
-exact = load_storyteller("window").to(device, torch.float64)
+exact = with_window(storyteller, 12).to(device, torch.float64)
 tokens = exact.encode(long_stories[0])
 other = tokens.clone()
 other[0, 9] = exact.numbers["Ben"]  # in place of Jack
@@ -272,8 +273,8 @@ predict(guess, lambda: int(moved.nonzero()[-1]) - 9)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# 30. Each block moves information `window - 1` = 15 tokens further, so the reach is blocks times (window - 1). Exercise
-# 2 of [the sheet](exercises/10_exercises.ipynb) is about stacks in which some layers attend to everything.
+# 22. Each block moves information `window - 1` = 11 tokens further, so the reach is blocks times (window - 1), up to
+# the last token that is read. (The word predicted there is the 23rd.) Exercise 2 of [the sheet](exercises/10_exercises.ipynb) is about stacks in which some layers attend to everything.
 #
 # </details>
 #
@@ -294,21 +295,24 @@ for name, model in three.items():
 # token on the way has to pick it up in the first block and hand it on in the second. The model that was trained with
 # the window has *learned* this relay. The other could always look back directly and never had to.
 #
-# So why not mix the two? In Gemma 3 five layers with a window are followed by a global one, which keeps everything. In
-# gpt-oss every second layer has a window, of 128 tokens.
+# So why not mix the two? In gpt-oss every second layer has a window, of 128 tokens. In Gemma 3 five layers with a window
+# of 1,024 are followed by a global one, which keeps everything.
 #
-# **Predict.** Of the 9.0 GiB in the table above, how many does gpt-oss-120b keep?
+# **Predict.** Which of Gemma's layers keep more of our 128k tokens, the 52 with a `"window"` or the 10 `"global"` ones?
 
 # %%
-guess = ...  # GiB, with a decimal point
-kept_layers = cache_bytes(num_tokens, 18, 8, 64, 2) + cache_bytes(128, 18, 8, 64, 2)
-predict(guess, lambda: kept_layers / 2**30, within=0.3)
+parts = {"window": (1024, 52), "global": (num_tokens, 10)}  # tokens, layers
+kept = {name: cache_bytes(*one, 16, 128, 2) / 2**30 for name, one in parts.items()}
+guess = ...  # one of the two, in quotes
+predict(guess, lambda: max(kept, key=kept.get))
+if guess is not ...:
+    print("  ".join(f"{name} {one:.1f} GiB" for name, one in kept.items()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Half, and a little: 128 tokens in 18 layers are five MB. The global layers cost nearly all that is left, so the next
-# step is to have fewer of them.
+# The global ones, by far, though they are so few: 128k tokens are 128 windows. They cost nearly all that is left, so the
+# next step is to have fewer of them.
 #
 # </details>
 #
@@ -324,17 +328,18 @@ predict(guess, lambda: kept_layers / 2**30, within=0.3)
 
 # %%
 sink_scores = torch.tensor([4.0, 0.3, -0.2, 0.5, 0.1, 0.4])
-with_first = sink_scores.softmax(dim=0)
-show("attention weights of 'it'", with_first, "key", words, digits=3)
+show("scores of 'it'", sink_scores, "key", words)
 
 # %% [markdown]
 # **Predict.** Now "Dream" leaves the window, and softmax runs over the other five keys. By what factor do their
 # attention weights grow?
 
 # %%
-without_first = sink_scores[1:].softmax(dim=0)
+with_first, without_first = sink_scores.softmax(dim=0), sink_scores[1:].softmax(dim=0)
 guess = ...  # a factor
-predict(guess, lambda: without_first[0] / with_first[1], within=1)
+predict(guess, lambda: without_first[0] / with_first[1], within=2)
+if guess is not ...:
+    show("attention weights of 'it'", with_first, "key", words, digits=3)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -355,6 +360,7 @@ for form, model in {"llama": storyteller, "weight split": split}.items():
     spent, value = 0, 0
     for text in long_stories[:20]:
         spent += model.attention_weights(text)[1][:, :, 20:, 0].mean(dim=2) / 20
+        # what each block's attention is given when the model reads the text
         inputs = zip(model.attentions, model.attention_inputs(text), strict=True)
         size = torch.stack([block.v_proj(x)[0].norm(dim=1) for block, x in inputs])
         value += size[:, 0] / size[:, 1:].mean(dim=1) / 20  # (block)
@@ -629,7 +635,7 @@ reader = with_attention(
     storyteller,
     lambda d_in, d_out, heads: MyLlamaAttention(d_in, d_out, heads, 2, 100.0, 600),
 )
-reader.max_len = 600
+reader.max_len = 600  # or else it refuses more than the 192 of its training
 rows = [[reader.encode(one.text) for one in stories(9, seed=at)] for at in (31, 32, 33)]
 texts = torch.cat([torch.cat(row, dim=1)[:, :600] for row in rows])  # (text, token)
 

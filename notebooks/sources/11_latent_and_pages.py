@@ -245,7 +245,7 @@ with torch.no_grad():
 
 # %% [markdown]
 # (The rotation is missing here.) **Write it yourself, from an empty class**, in the absorbed form. The norm is
-# `nn.RMSNorm` with an epsilon of one millionth. All other steps are those of lessons 05 to 09.
+# `nn.RMSNorm` with an epsilon of one millionth, which is added to the mean square before the root. All other steps are those of lessons 05 to 09.
 
 
 # %%
@@ -365,42 +365,29 @@ sneak("MyLatentAttention", Sneaky, proof)
 #
 # ## It writes the same stories
 #
-# A storyteller was trained with latent attention. Your class gets its weights, and so do two classes with a mistake
-# each. One divides the scores by the root of the width that the absorbed queries really have, as `multi_query` would.
-# The other forgets to rotate the rotary keys. In random order:
+# A storyteller was trained with latent attention. Your class gets its weights, twice with a mistake, which we make by
+# changing queries. One divides the scores by the root of the width that the absorbed queries really have, as
+# `multi_query` would. The other loses the first of the two products. In random order:
 
 # %%
 teller = load_storyteller("latent").to(device)
 
 
-def told_by(module_class):
-    model = teller.like(lambda width, _, heads: module_class(width, heads, 24, 16, 8))
+@torch.no_grad()
+def told_by(factor, rotary_factor):  # for what the two projections make of queries
+    # `like`: the same sizes with another attention, here yours, and random weights
+    model = teller.like(lambda *sizes: MyLatentAttention(sizes[0], sizes[2], 24, 16, 8))
     model.load_state_dict(teller.state_dict())
+    for attention in model.attentions:
+        attention.q_proj.weight *= factor
+        attention.rotary_q_proj.weight *= rotary_factor
     return model.eval()
 
 
-class OtherScale(MyLatentAttention):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        # the root of 24 + 8 in place of that of 16 + 8, for both parts of the queries
-        changed = ((16 + 8) / (24 + 8)) ** 0.5
-        for projection in (self.q_proj, self.rotary_q_proj):
-            projection.register_forward_hook(lambda module, args, out: out * changed)
-
-
-class KeysNotRotated(MyLatentAttention):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.rotary_k_proj.register_forward_hook(turned_back)
-
-
-def turned_back(module, args, out):  # what the class rotates afterwards
-    cos, sin = (one.to(out) for one in rotary_table(out.shape[1], 8, 100.0))
-    return rotate(out[:, None], cos, -sin)[:, 0]
-
-
-makers = {"yours": MyLatentAttention, "scale": OtherScale, "keys": KeysNotRotated}
-tellers = {name: told_by(one) for name, one in makers.items()}
+# the root of 24 + 8 in place of that of 16 + 8
+wrong_scale = ((16 + 8) / (24 + 8)) ** 0.5
+factors = {"yours": (1, 1), "scale": (wrong_scale, wrong_scale), "product": (0, 1)}
+tellers = {name: told_by(*both) for name, both in factors.items()}
 beginning = "Once there was a"
 drawn = torch.randperm(3, generator=torch.Generator().manual_seed(3)).tolist()
 texts = [one.write(beginning) for one in tellers.values()]
@@ -414,17 +401,17 @@ for letter, at in zip("ABC", drawn, strict=True):
 kept = {name: read_held_out(model, count=30) for name, model in tellers.items()}
 worst = max(kept, key=lambda name: kept[name].loss)
 guess = ...  # a letter in quotes
-predict(guess, lambda: "ABC"[drawn.index(list(makers).index(worst))])
+predict(guess, lambda: "ABC"[drawn.index(list(factors).index(worst))])
 if guess is not ...:
     print("yours is the stored model's story:", texts[0] == teller.write(beginning))
     for name, one in kept.items():
         facts = (f"{kind} {one.sure[kind]:.2f}" for kind in ("name", "animal", "home"))
-        print(f"{name:6} loss {one.loss:.3f}", *facts, sep="  ")
+        print(f"{name:7} loss {one.loss:.3f}", *facts, sep="  ")
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The one with unrotated keys gives itself away. Between the other two nobody can choose: the wrong scale tells another
+# The one with a single product gives itself away: it compares positions alone, and forgets who is who. Between the other two nobody can choose: the wrong scale tells another
 # story that is as good as the right one, and its loss differs in the third decimal. It is another model than the one
 # that was trained, and only the proof knows. The absorbed form invites this mistake
 # ([wrong-scale](https://attention-course.github.io/attention-course/mistakes/wrong-scale.html)).
@@ -485,7 +472,7 @@ gather_blocks = filled("gather_blocks", gather_blocks)
 #
 # </details>
 #
-# Texts that begin alike, such as all those under one system prompt, can share the blocks of their beginning. Your
+# Texts that begin alike, such as those of all users who get the same instructions first, can share the blocks of their beginning. Your
 # latent attention tells two stories from one beginning, whose first 8 tokens are read once. A block has 3 slots. One
 # that is full is never written again, so both stories may read it. The last one isn't full, and when the cache is
 # *forked*, the second story gets a copy of it.

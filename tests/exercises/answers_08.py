@@ -97,6 +97,7 @@ WRONG = {
     "padding_of_sorted": [
         (lambda n, b: sum((g.max() - g).sum() for g in n.split(b)), "it should be"),
         (lambda n, b: int((n.max() - n).sum()), "it should be"),
+        (lambda n, b: sum(int((g[0] - g).sum()) for g in n.sort(descending=True)[0].split(b)), "longest text first"),
         (lambda n, b: padding_by_loop(n, b) / n.sum().item(), "it should be"),
     ],
     "padding_probe": [

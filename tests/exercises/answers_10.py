@@ -182,8 +182,8 @@ WRONG = {
         (lambda r, n, new: (ring_by_index(r, n, new)[0], torch.cat([r, new])[-len(r) :]), "be"),
     ],
     "window_probe": [
-        (probe_in_place, "in place"),
-        (probe_first_that_moves, "it should be"),
+        (probe_in_place, "input-modified"),
+        (probe_first_that_moves, "from the first", "one token alone"),
         (lambda code, x: 3, "it should be"),
         (lambda code, x: x.shape[1], "any output"),
     ],

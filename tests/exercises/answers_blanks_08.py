@@ -65,6 +65,10 @@ def keep_without_rows_of_padding(real):
     return keep_by_loop(real) & real[:, None, :, None]
 
 
+def keep_by_query(real):
+    return torch.ones(real.shape[1], real.shape[1]).tril().bool() & real[:, None, :, None]
+
+
 def write_by_loop(logits_of, tokens, real, num_new):
     for _ in range(num_new):
         logits = logits_of(tokens, real)
@@ -80,6 +84,26 @@ def write_by_flip(logits_of, tokens, real, num_new):
         new = logits_of(tokens, real)[range(len(tokens)), last].argmax(-1)
         tokens, real = torch.column_stack([tokens, new]), torch.column_stack([real, torch.ones(len(new)).bool()])
     return tokens, real
+
+
+def write_at(column_of):
+    def write_batch(logits_of, tokens, real, num_new):
+        columns = [column_of(real)] * num_new
+        for number in range(num_new):
+            column = column_of(real) if column_of is first_real else columns[number]
+            new = logits_of(tokens, real)[torch.arange(len(tokens)), column].argmax(-1)
+            tokens, real = torch.column_stack([tokens, new]), F.pad(real, (0, 1), value=True)
+        return tokens, real
+
+    return write_batch
+
+
+def first_real(real):
+    return real.int().argmax(1)
+
+
+def last_real(real):
+    return real.shape[1] - 1 - first_real(real.flip(1))
 
 
 class Cross(nn.Module):
@@ -138,6 +162,21 @@ class CrossWithoutMask(Cross):
         return super().mixed(q, k, v, None)
 
 
+class CrossWithOneMask(Cross):
+    """All heads get the mask of the first."""
+
+    def mixed(self, q, k, v, keep):
+        return super().mixed(q, k, v, None if keep is None else keep[:, :1])
+
+
+class CrossMaskedAfterwards(Cross):
+    """Hidden weights become 0 after softmax."""
+
+    def mixed(self, q, k, v, keep):
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return (weights if keep is None else weights * keep) @ v
+
+
 class CrossOfSquares(Cross):
     """Keys and values read a context as wide as x."""
 
@@ -154,7 +193,7 @@ class CrossDetached(Cross):
 
 RIGHT = {
     "pad_batch": [pad_by_lists, pad_with_minus_one],
-    "real_positions": [positions_by_loop, positions_by_first, positions_where_real],
+    "real_positions": [positions_by_loop, positions_where_real],
     "batch_keep": [keep_by_positions, keep_by_loop, keep_without_rows_of_padding],
     "write_batch": [write_by_loop, write_by_flip],
     "MyCrossAttention": [Cross, CrossFused],
@@ -168,6 +207,7 @@ WRONG = {
     ],
     "real_positions": [
         (positions_without_clamp, "it should be"),
+        (positions_by_first, "columns counted from the first real word"),
         (lambda real: (real.double().cumsum(1) - 1).clamp(min=0), "it should be int64"),
         (lambda real: real.sum(1) - 1, "has the shape"),
     ],
@@ -175,15 +215,20 @@ WRONG = {
         (lambda real: real[:, None] & torch.ones(real.shape[1], real.shape[1]).tril().bool(), "mask-rank"),
         (lambda real: ~keep_by_loop(real), "mask-inverted"),
         (lambda real: keep_by_loop(real).float(), "it should be"),
+        (keep_by_query, "padding is seen", "as a query, or as a key?"),
     ],
     "write_batch": [
         (lambda f, t, r, n: write_by_loop(f, t, torch.ones_like(r), n), "padding counts as real words"),
         (lambda f, t, r, n: write_by_loop(f, t, r, n)[0], "it should be"),
         (lambda f, t, r, n: write_by_loop(f, t, r, n - 1), "has the shape"),
+        (write_at(first_real), "after the first real word"),
+        (write_at(last_real), "found once"),
     ],
     "MyCrossAttention": [
         (CrossUnscaled, "missing-scale"),
         (CrossWithoutMask, "mask-discarded"),
+        (CrossWithOneMask, "mask of head 0"),
+        (CrossMaskedAfterwards, "mask-after-softmax"),
         (CrossOfSquares, "`k_proj.weight` is"),
         (CrossDetached, "no gradient reaches `k_proj.weight`"),
         (CrossOfItself, "it should be"),

@@ -24,6 +24,11 @@ def sink_by_formula(scores, sink_logits, guard=True):
     return exponentials / (exponentials.sum(-1, keepdim=True) + (sinks - largest).exp())
 
 
+def sink_by_largest_of_keys(scores, sink_logits):
+    exponentials = (scores - scores.amax(-1, keepdim=True)).exp()
+    return exponentials / (exponentials.sum(-1, keepdim=True) + sink_logits.view(-1, 1, 1).exp())
+
+
 def sink_by_padding(scores, sink_logits):
     padded = F.pad(scores, (1, 0))
     padded[:, :, 0] = sink_logits[:, None]
@@ -135,6 +140,22 @@ class Growing(nn.Module):
         return self.keys, self.values
 
 
+class KeepsAll(Ring):
+    """Every token stays in a list, and what is returned is a window of it."""
+
+    def forward(self, key, value):
+        self.all = (*getattr(self, "all", ()), (key, value))
+        return super().forward(key, value)
+
+
+class TooWide(Ring):
+    """More slots than the window needs."""
+
+    def __init__(self, batch, num_kv_heads, window, head_dim, num_sinks=0):
+        super().__init__(batch, num_kv_heads, window, head_dim, num_sinks)
+        self.register_buffer("more", torch.zeros(2, batch, num_kv_heads, 1000, head_dim))
+
+
 class Uncounted(Ring):
     def forward(self, key, value):
         self.position = getattr(self, "position", -1) + 1
@@ -187,6 +208,7 @@ WRONG = {
     ],
     "sink_weights": [
         (lambda s, z: torch.cat([s, z], -1).softmax(-1)[..., :-1], "stopped"),
+        (sink_by_largest_of_keys, "not from the sink"),
     ],
     "rolling_slot": [
         (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
@@ -194,6 +216,8 @@ WRONG = {
     ],
     "MyRollingCache": [
         (Growing, "the buffers hold"),
+        (KeepsAll, "the cache keeps"),
+        (TooWide, "the cache keeps"),
         (Uncounted, "in `length`"),
         (ValuesInOtherOrder, "be"),
         (lambda *sizes: Ring(*sizes), "the class itself"),

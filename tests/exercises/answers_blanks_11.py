@@ -74,6 +74,87 @@ class ProjectsUp(Latent):
         return self.out_proj((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
 
 
+class ProjectsValuesUp(Latent):
+    """The keys are absorbed, and the values of all tokens are made in each step."""
+
+    def forward(self, x, cache=None):
+        heads, _, width, rotary, _ = self.sizes
+        queries, turned, key, latent = self.parts(x, cache)
+        scores = queries @ self.k_proj.weight.unflatten(0, (heads, -1)) @ latent.mT + turned @ key.mT
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + scores.shape[3] - scores.shape[2]).to(x)
+        values = self.v_proj(latent[:, 0]).unflatten(2, (heads, -1)).transpose(1, 2)
+        context = (scores / (width + rotary) ** 0.5).softmax(-1) @ values
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+
+
+class AbsorbsInSteps(ProjectsUp):
+    """A long prompt is projected up, and a single new token absorbed, as the library does it."""
+
+    def forward(self, x, cache=None):
+        return (Latent if x.shape[1] == 1 else ProjectsUp).forward(self, x, cache)
+
+
+class AbsorbsOnce(Latent):
+    """Query and key projection are one matrix for each head, and the rotary part is mixed along with the latent."""
+
+    def forward(self, x, cache=None):
+        heads, latent_dim, width, rotary, _ = self.sizes
+        _, turned, key, latent = self.parts(x, cache)
+        up, value_up = (one.weight.unflatten(0, (heads, width)) for one in (self.k_proj, self.v_proj))
+        both = self.q_proj.weight.unflatten(0, (heads, width)).mT @ up  # (h, m, l)
+        scores = torch.cat([x[:, None] @ both, turned], -1) @ torch.cat([latent, key], -1).mT
+        hidden = torch.ones(scores.shape[-2:]).triu(1 + scores.shape[3] - scores.shape[2]).bool()
+        weights = scores.div((width + rotary) ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+        mixed = (weights @ torch.cat([latent, key], -1))[..., :latent_dim] @ value_up.mT
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class OneBase(Latent):
+    def __init__(self, d_in, num_heads, latent_dim, head_dim, rotary_dim, base=100.0):
+        super().__init__(d_in, num_heads, latent_dim, head_dim, rotary_dim, 100.0)
+
+
+class OtherEpsilon(Latent):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.latent_norm = nn.RMSNorm(sizes[2], eps=1e-5)
+
+
+class NoEpsilon(Latent):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.latent_norm = nn.RMSNorm(sizes[2])
+
+
+class Exchanged:
+    """A cache whose two parts are handed over in the other order."""
+
+    def __init__(self, cache):
+        self.cache, self.length = cache, cache.length
+
+    def append(self, key, latent):
+        return self.cache.append(latent, key)[::-1]
+
+
+class Joined(Exchanged):
+    """Both parts go in as one, under the name of the second."""
+
+    def append(self, key, latent):
+        both = torch.cat([key, latent], -1)
+        _, both = self.cache.append(both[..., :0], both)
+        return both.split([key.shape[-1], latent.shape[-1]], -1)
+
+
+class KeepsExchanged(Latent):
+    def parts(self, x, cache):
+        return super().parts(x, cache and Exchanged(cache))
+
+
+class KeepsJoined(Latent):
+    def parts(self, x, cache):
+        return super().parts(x, cache and Joined(cache))
+
+
 class KeepsUnrotated(ProjectsUp):
     """Right outputs, from keys that are cached before their rotation and all rotated in each step."""
 
@@ -141,7 +222,7 @@ RIGHT = {
         blocks_by_index,
         lambda m, t, n: torch.cat([m[block] for block in t])[:n],
     ],
-    "MyLatentAttention": [Latent, ProjectsUp],
+    "MyLatentAttention": [Latent, AbsorbsInSteps, AbsorbsOnce],
 }
 
 WRONG = {
@@ -158,5 +239,12 @@ WRONG = {
         (OtherNames, "no parameter `latent_proj.weight`"),
         (NormsTheQueries, "be"),
         (LosesGradients, "gradient of"),
+        (ProjectsUp, "as much for each cached token", "once with the new one"),
+        (ProjectsValuesUp, "for each cached token"),
+        (OneBase, "base"),
+        (OtherEpsilon, "Which epsilon?"),
+        (NoEpsilon, "Which epsilon?"),
+        (KeepsExchanged, "stopped", "wide"),
+        (KeepsJoined, "stopped", "wide"),
     ],
 }

@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from .devices import MixedDevices, OneDevice, tensors_of
 from .from_source import FromSource
+from .products import Products
 
 INPUT = ".x"  # no parameter has such a name
 
@@ -119,6 +120,7 @@ def run_module(
     cache: FromSource | None = None,
     edit: FromSource | None = None,
     elsewhere: str = "",
+    counted: bool = False,
 ) -> dict[str, Any]:
     """Load weights into a module, run it, and send a gradient back through it.
 
@@ -134,6 +136,7 @@ def run_module(
         edit: What makes the module's attribute `edit`; None leaves it as it is.
         elsewhere: "float32" or "meta": what a copy of the module and x become, with weights in float64 before.
             An error on the device meta is raised only if two devices meet; the result is not used.
+        counted: Whether its memory and the multiplications of each piece are counted.
 
     Returns:
         result: Its output.
@@ -143,6 +146,8 @@ def run_module(
         length: Its attribute `length` after the run, if that is an integer; else None.
         kept: The numbers in the cache after the last piece, in ascending order; None if x came in one call.
         moved: The names of the buffers that are other memory than before.
+        held: How many floating-point numbers fit into the memory that its attributes hold after it, if counted.
+        products: The multiplications of the matrix products in each piece; empty if they are not counted.
     """
     parameters = dict(module.named_parameters())
     with torch.no_grad():
@@ -160,13 +165,15 @@ def run_module(
     places = {name: buffer.data_ptr() for name, buffer in module.named_buffers()}
     torch.default_generator.manual_seed(0)
     with _parameters_made() as made:
-        result, kept = _in_steps(module, inputs, steps, cache) if steps else (module(*inputs), None)
+        products = [] if counted else None
+        result, kept = _in_steps(module, inputs, steps, cache, products) if steps else (module(*inputs), None)
     length = getattr(module, "length", None)
     length = length.item() if isinstance(length, Tensor) and length.numel() == 1 else length
     answer = {"result": result, "changed": _changed(before, inputs), "gradients": {}, "made": made}
     answer["length"] = length if type(length) is int else None
     answer["kept"] = _numbers_in(kept) if len(steps) > 1 else None
     answer["moved"] = [name for name, one in module.named_buffers() if places.get(name) != one.data_ptr()]
+    answer |= {"held": _held(module) if counted else 0, "products": products or []}
     if cotangent is not None and not answer["changed"] and _has_shape(result, cotangent.shape):
         if result.requires_grad:
             (result * cotangent.to(result.dtype)).sum().backward()
@@ -226,17 +233,33 @@ def _numbers_in(cache: Any) -> Tensor:
     return torch.cat([torch.empty(0), *numbers]).double().sort().values
 
 
+def _held(module: nn.Module) -> int:
+    """Count the numbers that fit into the memory behind a module's floating-point tensors: a view holds all of it."""
+    tensors = [
+        one for part in module.modules() for one in tensors_of([*vars(part).values()]) if one.is_floating_point()
+    ]
+    memory = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() // one.itemsize for one in tensors}
+    return sum(memory.values())
+
+
 def _in_steps(
-    module: nn.Module, inputs: Sequence[Any], steps: Sequence[int], cache: FromSource | None
+    module: nn.Module,
+    inputs: Sequence[Any],
+    steps: Sequence[int],
+    cache: FromSource | None,
+    products: list[int] | None = None,
 ) -> tuple[Any, Any]:
-    """Run a module piece by piece; return its outputs, joined, and the last cache."""
+    """Run a module piece by piece; return its outputs, joined, and the last cache; list the multiplications of each."""
     if cache is not None:
         module = _GivesBackItsCache(module, cache)
     x, outputs = inputs[0], []
     own: tuple[Any, ...] = ()
     other: tuple[Any, ...] = ()
     for piece in x.split(list(steps), dim=1):
-        output, cache = _step(module, (piece, *own))
+        with contextlib.nullcontext() if products is None else Products() as counter:
+            output, cache = _step(module, (piece, *own))
+        if products is not None and counter is not None:
+            products.append(counter.count)
         with torch.no_grad():
             other = (_step(module, (piece.flip(-1), *other))[1],)
         own = (cache,)

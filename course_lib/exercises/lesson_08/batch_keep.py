@@ -48,8 +48,8 @@ real[:, None, None].expand(-1, 1, real.shape[1], -1)
     the padding mask alone: each word also sees what comes after it [no-causal-mask]
     ? Which of the two masks hides what comes later?
 torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).tril().expand(len(real), 1, -1, -1)
-    the causal mask alone: padding is seen
-    ? Where does your code use `real`?
+    the causal mask alone, at every real word: padding is seen
+    ? Where does your code use `real`: as a query, or as a key?
 causal & => causal |
     a mask that keeps what one of the two allows
     ? May a word attend where only one of the masks allows it?

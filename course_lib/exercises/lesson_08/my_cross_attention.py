@@ -51,6 +51,12 @@ attend(queries, keys, values, keep) => attend(queries, keys, values)
 attend(queries, keys, values, keep) => attend(queries, keys, values, None if keep is None else ~keep)
     attention whose mask is inverted [mask-inverted]
     ? Does True mean "may attend" here, or "hidden"?
+attend(queries, keys, values, keep) => attend(queries, keys, values, None if keep is None else keep[:, :1])
+    attention whose heads all get the mask of head 0
+    ? Which axes of `keep` may have a size of 1, and which may have more?
+mixed, _ = attend(queries, keys, values, keep) => mixed = attend(queries, keys, values)[1].masked_fill(torch.tensor(False) if keep is None else ~keep, 0.0) @ values
+    attention whose hidden weights become 0 after the softmax, so that the others no longer sum to 1 [mask-after-softmax]
+    ? What do the weights of one query sum to, if some are made 0 after the softmax?
 attend(queries, keys, values, keep) => attend(queries, keys, values, torch.ones(queries.shape[2], keys.shape[2]).tril().bool() & (True if keep is None else keep))
     cross-attention with a causal mask: all of the other sequence is there already
     ? Is there a token in the context that a query must not see?

@@ -25,7 +25,7 @@ EXERCISE = FunctionExercise(
     minutes=5,
     prompt=(
         "Padding costs as much as words do. So texts of about the same length are put together: sort the texts by "
-        "length, cut them into batches of `batch` texts (the last one may be smaller), and pad each batch to its own "
+        "length, shortest first, cut them into batches of `batch` texts (the last one may be smaller), and pad each batch to its own "
         "longest text. Return how many padding tokens all batches have together."
     ),
     hints=(
@@ -42,6 +42,9 @@ EXERCISE = FunctionExercise(
 lengths.sort().values => lengths
     the padding without sorting
     ? Where does your code sort?
+lengths.sort() => lengths.sort(descending=True)
+    the padding with the longest text first
+    ? Which texts are left over for the last batch, which may be smaller?
 group.max() => lengths.max()
     the padding up to the longest text of all, in every batch
     ? To which length is a batch padded?

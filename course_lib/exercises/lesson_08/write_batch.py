@@ -72,6 +72,12 @@ EXERCISE = FunctionExercise(
 [samples, last] => [samples, real.sum(1) - 1]
     texts that go on after the column whose number is the count of real words: with padding on the left, that isn't the last real one
     ? Where does a row begin whose padding is on the left?
+(columns * real).argmax(dim=1) => real.int().argmax(dim=1)
+    texts that go on after the first real word
+    ? Which real word of a row has read all the others?
+last = (columns * real).argmax(dim=1) => last = last if _ else (columns * real).argmax(dim=1)
+    new words that are all read in one column, which was found once, before the first of them
+    ? Where is the last real word when the second new one is due?
 torch.ones_like => torch.zeros_like
     new words that don't count as real, so that all but the first go on after the same word
     ? Is the new word a real one when the next is written?

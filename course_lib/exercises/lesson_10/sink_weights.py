@@ -46,6 +46,9 @@ scores.exp() / (scores.exp().sum(-1, keepdim=True) + sink_logits.exp()[:, None, 
     softmax without a guard against large scores: exp(1000) is infinite
     ? Softmax doesn't change if the same number is subtracted from all, the sink's logit included. Which one keeps exp
         finite, and which function does that for you?
+exponentials = (scores - scores.amax(-1, keepdim=True)).exp(); return exponentials / (exponentials.sum(-1, keepdim=True) + sink_logits.exp()[:, None, None])
+    softmax in which the largest score is subtracted from the scores, and not from the sink's logit
+    ? A softmax stays the same if one number is subtracted from *all* that takes part in it. What takes part here?
 scores.softmax(-1)
     softmax without the sink: it is missing, or it cancels
     ? Where does the sink's logit enter the sum of the row, and does each row still sum to less than 1?

@@ -79,8 +79,8 @@ range(x.shape[1]) => range(x.shape[1] - 1)
     the count without the last token, which sees itself
     ? Does the query's own token count as one of the window's keys?
 changed = x.clone() => changed = x.clone() if token == 0 else changed
-    the count if the changes before are not undone, so that each further run differs
-    ? In which line is `x` copied, and how often does it run?
+    the number of tokens from the first that has an influence to the last: those between are counted with it
+    ? Does each run change one token alone, in a fresh copy of `x`, and is each counted for itself?
 changed[:, token] += 1.0 => changed[:, :token] += 1.0
     the count if all tokens before are changed at once
     ? Which tokens does your slice change?

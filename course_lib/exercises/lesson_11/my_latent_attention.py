@@ -14,14 +14,17 @@ CACHE = """\
 import torch
 
 class Cache:
-    def __init__(self):
+    def __init__(self, d_in, num_heads, latent_dim, head_dim, rotary_dim, base=None):
+        self.widths = rotary_dim, latent_dim
         self.rotary_keys = self.latents = None
         self.length = 0
 
     def append(self, rotary_keys, latents):
-        for name, one in (("rotary keys", rotary_keys), ("latents", latents)):
+        for name, one, width in zip(("rotary keys", "latents"), (rotary_keys, latents), self.widths):
             if one.dim() != 4 or one.shape[1] != 1:
                 raise ValueError(f"the cache has one head, (b, 1, t, width), and the new {name} are {tuple(one.shape)}")
+            if one.shape[3] != width:
+                raise ValueError(f"the cache keeps {name} of width {width}, and the new ones are {one.shape[3]} wide")
         if self.length:
             rotary_keys = torch.cat([self.rotary_keys, rotary_keys], dim=2)
             latents = torch.cat([self.latents, latents], dim=2)
@@ -71,10 +74,14 @@ class MyLatentAttention(nn.Module):
         return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
-def _sizes(rng: InputGenerator) -> tuple[int, ...]:
-    # No width, nor that of all heads, fits in the place of another.
-    num_heads, head_dim, _ = rng.shuffled((3, 5, 7))
-    return rng.choice((23, 29, 31)), num_heads, rng.choice((9, 11, 13)), head_dim, rng.choice((4, 6, 8))
+def _sizes(rng: InputGenerator) -> list[tuple[int, ...]]:
+    # No width, nor that of all heads, fits in the place of another; the second layer has another base.
+    drawn = []
+    for more in ((), (rng.choice((30, 50, 70)),)):
+        num_heads, head_dim, _ = rng.shuffled((3, 5, 7))
+        d_in, latent_dim, rotary_dim = rng.choice((23, 29, 31)), rng.choice((9, 11, 13)), rng.choice((4, 6, 8))
+        drawn.append((d_in, num_heads, latent_dim, head_dim, rotary_dim, *more))
+    return drawn
 
 
 EXERCISE = LayerExercise(
@@ -83,7 +90,8 @@ EXERCISE = LayerExercise(
     difficulty=5,
     minutes=15,
     prompt=(
-        "Causal latent attention without biases. The layers are `q_proj` (d_in to h * head_dim), `rotary_q_proj` (d_in "
+        "Causal latent attention without biases, in the absorbed form: a step makes no key and no value of a token "
+        "that is cached. The layers are `q_proj` (d_in to h * head_dim), `rotary_q_proj` (d_in "
         "to h * rotary_dim), `latent_proj` (d_in to latent_dim), `latent_norm` (an `nn.RMSNorm` with eps=1e-6), "
         "`rotary_k_proj` (d_in to rotary_dim), `k_proj` and `v_proj` (latent_dim to h * head_dim), and `out_proj` (h * "
         "head_dim to d_in). A score is the sum of two products, of the queries with the keys that `k_proj` makes of the "
@@ -103,7 +111,7 @@ EXERCISE = LayerExercise(
     ),
     sizes=_sizes,
     cache=(CACHE, "Cache"),
-    per_token=lambda d_in, num_heads, latent_dim, head_dim, rotary_dim: latent_dim + rotary_dim,
+    per_token=lambda d_in, num_heads, latent_dim, head_dim, rotary_dim, *_: latent_dim + rotary_dim,
     holds="the rotated key and the normed latent",
     wrong="""
 (self.head_dim + self.rotary_dim) ** -0.5 => (latents.shape[-1] + self.rotary_dim) ** -0.5
@@ -136,6 +144,9 @@ self.v_proj.weight.unflatten(0, (self.num_heads, -1)) => self.v_proj.weight.unfl
 self.v_proj.weight => self.k_proj.weight
     values that k_proj makes [projection-reused]
     ? Which layer projects the mix of latents up to values?
+self.base = base => self.base = 100.0
+    attention whose rotary positions have the default base, whatever the argument says
+    ? Where does `forward` read `base`?
 start = 0 if cache is None else cache.length => start = 0
     attention whose positions start at 0 with each piece [positions-restart-in-cache]
     ? How many tokens does the cache hold when a new one arrives?
