@@ -67,10 +67,10 @@ print("exchanged:", told_wrong.split()[-1])
 #
 # ## Find the head
 #
-# In lesson 03 you removed all eight heads of this model (the same matrices, there head by head) to see which matters. A large model has
-# thousands, so first measure where each head looks, which takes a single run. A model reads stories that it hasn't been
-# trained on, and we ask wherever a fact is said again: how much of its attention does a head give to that word, where
-# it stood before?
+# In lesson 03 you removed all eight heads of this model (the same matrices, there head by head) to see which matters. A
+# large model has thousands, so first measure where each head looks, which takes a single run. A model reads stories
+# that it hasn't been trained on, and we ask wherever a fact is said again: how much of its attention does a head give
+# to that word, where it stood before?
 
 # %%
 chosen = [one for one in stories(4000, seed=2_200_000) if len(words(one.text)) == 85]
@@ -539,7 +539,8 @@ for part in PARTS:
 
 # %% [markdown]
 # The values hardly need the messages. The queries need them most widely: which kind of word comes next, and for a name
-# which of the names, is in what block 0 left there. The keys need them for names and animals, and not for things, colours and places. Why for these two?
+# which of the names, is in what block 0 left there. The keys need them for names and animals, and not for things,
+# colours and places. Why for these two?
 #
 # **Predict.** These stories have one thing at most. Take others, with *two* things, again with unwritten keys. Where
 # one of the two is said again, how much probability goes to the *other* one?

@@ -423,8 +423,8 @@ predict(guess, untrained, within=1.5)
 # <details><summary>After your guess</summary>
 #
 # A model that knows nothing can do no better than to give each of the `len(vocabulary)` words the same probability. The
-# loss is then the logarithm of the size of the vocabulary. The untrained model is worse, by about one. Its first table is
-# also its last, so that the score of the word just read is the largest: it expects each word again.
+# loss is then the logarithm of the size of the vocabulary. The untrained model is worse, by about one. Its first table
+# is also its last, so that the score of the word just read is the largest: it expects each word again.
 #
 # </details>
 #

@@ -11,8 +11,12 @@ HOME = Path(torch_private.__file__)
 PRIVATE = re.compile(r"^torch\b.*\._[a-z]|^torch\._[a-z]")
 # `exercises/answering` also runs in the sandbox of grading, where there is no course to import from.
 IN_THE_SANDBOX = {
-    f"course_lib/exercises/answering/devices.py: torch.utils.{name}"
-    for name in ("_python_dispatch.TorchDispatchMode", "_pytree.tree_leaves")
+    f"course_lib/exercises/answering/{file}.py: torch.utils.{name}"
+    for file, name in (
+        ("devices", "_python_dispatch.TorchDispatchMode"),
+        ("devices", "_pytree.tree_leaves"),
+        ("products", "_python_dispatch.TorchDispatchMode"),
+    )
 }
 ATTRIBUTES = {"_cdata", "_schema", "_compiled_call_impl", "_torchdynamo_orig_callable", "kineto_results"}
 
