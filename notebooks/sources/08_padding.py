@@ -55,9 +55,9 @@ for name, (table, at) in ways.items():
     print(fill(f"{name}: {teller.decode(table[0, -44:])}", 80), end="\n\n")
 
 # %% [markdown]
-# A batch is one table, so a short text is filled up with dummy tokens, its **padding**. The second story saw them: "Jack
-# lived a dog". The third has none, but is counted from the column in which it begins, and becomes another story. Here
-# is what the model's first head looks at behind padding, from "a", after which it has to name an animal:
+# A batch is one table, so a short text is filled up with dummy tokens, its **padding**. The second story saw them:
+# "Jack lived a dog". The third has none, but is counted from the column in which it begins, and becomes another story.
+# Here is what the model's first head looks at behind padding, from "a", after which it has to name an animal:
 
 # %%
 def embedded(model, tokens, positions):  # as a storyteller with a table does it
@@ -76,8 +76,9 @@ title = f"From the last “a”, in head 0: {share:.2f} goes to padding"
 draw_attended_words(shown, weights[0, 0, -1], title=title)
 
 # %% [markdown]
-# Most of its attention goes to nothing. The other mistake you know from lesson 07. You are about to repair both, and to write twelve stories at once, each of
-# them word for word what it is alone. Then you let one text attend to another, and ask three stories a question.
+# Most of its attention goes to nothing. The other mistake you know from lesson 07. You are about to repair both, and to
+# write twelve stories at once, each of them word for word what it is alone. Then you let one text attend to another,
+# and ask three stories a question.
 #
 # ## One table for all
 #
@@ -335,8 +336,9 @@ if guess is not ...:
 # word the table's storyteller first goes wrong in any of the twelve stories.
 
 # %%
-texts = zip(told("table", side="right", keep_of=None), alone["table"], beginnings)
-texts = [[words(text) for text in three] for three in texts]
+without_mask = told("table", side="right", keep_of=None)
+threes = zip(without_mask, alone["table"], beginnings, strict=True)
+texts = [[words(text) for text in three] for three in threes]
 
 
 def right_until(number):  # how many stories have their first new words right
@@ -355,8 +357,8 @@ if guess is not ...:
 # <details><summary>After your guess</summary>
 #
 # The second. On the right, the causal mask hides the padding, as in lesson 02, and the first new word is right in all
-# twelve. But each new word comes *behind* the padding, and from the second one on the texts that have any see it. A test
-# that looks at one step of decoding would have found nothing.
+# twelve. But each new word comes *behind* the padding, and from the second one on the texts that have any see it. A
+# test that looks at one step of decoding would have found nothing.
 #
 # </details>
 #

@@ -256,8 +256,8 @@ for form, kept in (("llama", 192), ("window", 16)):
 # Is everything before the window lost? In a single block it is. But the tokens that the newest one sees have themselves
 # seen earlier tokens, in the block below.
 #
-# **Predict.** A storyteller of two blocks gets a window of 12, and we rename the hero where a long story introduces him.
-# Behind how many further tokens, at most, do the model's predictions still change?
+# **Predict.** A storyteller of two blocks gets a window of 12, and we rename the hero where a long story introduces
+# him. Behind how many further tokens, at most, do the model's predictions still change?
 
 # %%
 long_stories = [story.text for story in stories(300, seed=5) if len(story.text) > 400]
@@ -274,7 +274,8 @@ predict(guess, lambda: int(moved.nonzero()[-1]) - 9)
 # <details><summary>After your guess</summary>
 #
 # 22. Each block moves information `window - 1` = 11 tokens further, so the reach is blocks times (window - 1), up to
-# the last token that is read. (The word predicted there is the 23rd.) Exercise 2 of [the sheet](exercises/10_exercises.ipynb) is about stacks in which some layers attend to everything.
+# the last token that is read. (The word predicted there is the 23rd.) Exercise 2 of [the
+# sheet](exercises/10_exercises.ipynb) is about stacks in which some layers attend to everything.
 #
 # </details>
 #
@@ -295,8 +296,8 @@ for name, model in three.items():
 # token on the way has to pick it up in the first block and hand it on in the second. The model that was trained with
 # the window has *learned* this relay. The other could always look back directly and never had to.
 #
-# So why not mix the two? In gpt-oss every second layer has a window, of 128 tokens. In Gemma 3 five layers with a window
-# of 1,024 are followed by a global one, which keeps everything.
+# So why not mix the two? In gpt-oss every second layer has a window, of 128 tokens. In Gemma 3 five layers with a
+# window of 1,024 are followed by a global one, which keeps everything.
 #
 # **Predict.** Which of Gemma's layers keep more of our 128k tokens, the 52 with a `"window"` or the 10 `"global"` ones?
 
@@ -311,8 +312,8 @@ if guess is not ...:
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The global ones, by far, though they are so few: 128k tokens are 128 windows. They cost nearly all that is left, so the
-# next step is to have fewer of them.
+# The global ones, by far, though they are so few: 128k tokens are 128 windows. They cost nearly all that is left, so
+# the next step is to have fewer of them.
 #
 # </details>
 #

@@ -245,7 +245,8 @@ with torch.no_grad():
 
 # %% [markdown]
 # (The rotation is missing here.) **Write it yourself, from an empty class**, in the absorbed form. The norm is
-# `nn.RMSNorm` with an epsilon of one millionth, which is added to the mean square before the root. All other steps are those of lessons 05 to 09.
+# `nn.RMSNorm` with an epsilon of one millionth, which is added to the mean square before the root. All other steps are
+# those of lessons 05 to 09.
 
 
 # %%
@@ -411,9 +412,10 @@ if guess is not ...:
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The one with a single product gives itself away: it compares positions alone, and forgets who is who. Between the other two nobody can choose: the wrong scale tells another
-# story that is as good as the right one, and its loss differs in the third decimal. It is another model than the one
-# that was trained, and only the proof knows. The absorbed form invites this mistake
+# The one with a single product gives itself away: it compares positions alone, and forgets who is who. Between the
+# other two nobody can choose: the wrong scale tells another story that is as good as the right one, and its loss
+# differs in the third decimal. It is another model than the one that was trained, and only the proof knows. The
+# absorbed form invites this mistake
 # ([wrong-scale](https://attention-course.github.io/attention-course/mistakes/wrong-scale.html)).
 #
 # </details>
@@ -472,10 +474,10 @@ gather_blocks = filled("gather_blocks", gather_blocks)
 #
 # </details>
 #
-# Texts that begin alike, such as those of all users who get the same instructions first, can share the blocks of their beginning. Your
-# latent attention tells two stories from one beginning, whose first 8 tokens are read once. A block has 3 slots. One
-# that is full is never written again, so both stories may read it. The last one isn't full, and when the cache is
-# *forked*, the second story gets a copy of it.
+# Texts that begin alike, such as those of all users who get the same instructions first, can share the blocks of their
+# beginning. Your latent attention tells two stories from one beginning, whose first 8 tokens are read once. A block has
+# 3 slots. One that is full is never written again, so both stories may read it. The last one isn't full, and when the
+# cache is *forked*, the second story gets a copy of it.
 
 # %%
 mine = tellers["yours"]
