@@ -336,9 +336,9 @@ if guess is not ...:
 # word the table's storyteller first goes wrong in any of the twelve stories.
 
 # %%
-several = told("table", side="right", keep_of=None), alone["table"], beginnings
-texts = zip(*several, strict=True)
-texts = [[words(text) for text in three] for three in texts]
+without_mask = told("table", side="right", keep_of=None)
+threes = zip(without_mask, alone["table"], beginnings, strict=True)
+texts = [[words(text) for text in three] for three in threes]
 
 
 def right_until(number):  # how many stories have their first new words right
