@@ -112,7 +112,9 @@ class Explanations:
         """
         if _are_all_alike(results) or gives(self.solution, cases, results, self.extract):
             return None  # whatever gives the same everywhere; or what is wrong is no number
-        for kind in (lambda: self.mutants, lambda: self.pairs):
+        # One number per call is too little to tell two slips from chance.
+        kinds = (lambda: self.mutants, lambda: self.pairs)[: 1 if all(map(_is_number, results)) else 2]
+        for kind in kinds:
             if found := [one for one in kind() if gives(one.code, cases, results, self.extract, first)]:
                 fresh = self.draw(InputGenerator(FRESH))
                 if (again := call(fresh)) is None:
@@ -127,6 +129,10 @@ def _rounded(results: Sequence[Any]) -> Any:
     tensors = [tensor.detach() for one in results for tensor in tensors_in(one)]
     numbers = [] if tensors else results
     return repr(numbers), *((tuple(one.shape), one.double().round(decimals=4).numpy().tobytes()) for one in tensors)
+
+
+def _is_number(result: Any) -> bool:
+    return isinstance(result, (bool, int, float)) or (isinstance(result, torch.Tensor) and result.numel() == 1)
 
 
 def _are_all_alike(results: Sequence[Any]) -> bool:

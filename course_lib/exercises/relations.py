@@ -209,7 +209,9 @@ def _off(shift: Tensor, value: Tensor) -> Iterator[Relation]:
     if _same(shift, shift.flatten()[0].expand_as(shift)):
         yield Relation(f"Every element is off by {float(shift.flatten()[0]):.4g}.", "What is added, or left out?")
     if bool((shift.abs() <= NEARLY * value.abs().max()).all()):
-        yield Relation("Every element is right to three digits at least, and not to all.", PRECISION)
+        each = bool((shift.abs() <= 5 * NEARLY * value.abs()).all())
+        digits = "Every element is right to three digits at least, and not to all."
+        yield Relation(digits if each else "No element is off by more than a thousandth of the largest.", PRECISION)
 
 
 def _not_finite(result: Tensor, value: Tensor) -> Iterator[Relation]:
@@ -246,6 +248,10 @@ def _rounded(calls: Sequence[tuple[Any, Expected]]) -> Relation | None:
         if all(torch.allclose(one, right.round(decimals=digits), 1e-7, 1e-9) for one, right in pairs):
             places = counted(digits, "decimal") if digits else "whole numbers"
             return Relation(f"Your result is the right one, rounded to {places}.", "Which line rounds, and what for?")
+    for name, whole in (("up", torch.ceil), ("down", torch.floor)):
+        if all(torch.equal(one, whole(right)) for one, right in pairs):
+            sentence = f"Your result is the right one, rounded {name} to whole numbers."
+            return Relation(sentence, "Which line rounds, and what for?")
     return None
 
 

@@ -33,6 +33,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from course_lib.attention import causal_keep
 from course_lib.checkpoint import load_checkpoint
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict, sneak
@@ -78,7 +79,7 @@ for letter, name in names.items():
 # %%
 device = course_device()
 torch.set_num_threads(1)  # products as small as ours are slower on several
-exponent = 2 * 63 / 128  # of pair 63, the last
+exponent = 2 * 63 / 128  # pair 63, the last, turns 1 / base**exponent radians a token
 print(f"Llama 2: {2 * torch.pi * 10000.0**exponent:,.0f} tokens")
 
 # %% [markdown]
@@ -96,9 +97,9 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=1)
 #
 # </details>
 #
-# What is it good for? Take a query and a key that point the same way in each pair, and move the key away. Each pair
-# then adds the cosine of the angle between the query's part and the key's, and the mean over the pairs is 1 at
-# distance 0:
+# What is it good for? Take a query and a key that point the same way in each pair and are 1 long there, and move the
+# key away. Each pair then adds the cosine of the angle between the query's part and the key's, and the mean over the
+# pairs is 1 at distance 0:
 
 # %%
 for name, base in (("Llama 2", 10000.0), ("Llama 3", 500000.0)):
@@ -107,9 +108,9 @@ for name, base in (("Llama 2", 10000.0), ("Llama 3", 500000.0)):
     print(f"{name}: score {near:.2f} at distance 10, {far:.2f} at distance 1000")
 
 # %% [markdown]
-# Slower pairs keep more of the score at a distance of 1000 (far beyond it, the two take turns). That is the reason that
-# Xiong et al. ([Effective Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039), 2023) give for
-# a larger base. The authors of Llama 3 took 500000 from them.
+# Slower pairs keep more of the score at a distance of 1000 (the two take turns only beyond a hundred thousand). That is
+# the reason that Xiong et al. ([Effective Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039),
+# 2023) give for a larger base. The authors of Llama 3 took 500000 from them.
 #
 # ## Write it
 #
@@ -213,9 +214,12 @@ except ImportError:
 
 def small_llama():
     config = transformers.LlamaConfig(
-        # 768 / 6 = 128 numbers in a head
-        **{"hidden_size": 768, "num_attention_heads": 6, "num_key_value_heads": 2},
-        **{"vocab_size": 97, "intermediate_size": 200, "num_hidden_layers": 2},
+        hidden_size=768,
+        num_attention_heads=6,  # 768 / 6 = 128 numbers in a head
+        num_key_value_heads=2,
+        vocab_size=97,
+        intermediate_size=200,
+        num_hidden_layers=2,
         rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
         tie_word_embeddings=True,
     )
@@ -233,6 +237,7 @@ def small_llama():
 
 # %%
 def called_with_settings(module_class):  # load_checkpoint calls what this returns
+    # 8192 is max_len
     return lambda width, num_heads, *, num_kv_heads, head_dim, rope_theta: module_class(
         width, num_heads * head_dim, num_heads, num_kv_heads, rope_theta, 8192
     )
@@ -405,14 +410,13 @@ cached = tell("Once there was an owl", new_caches())
 print("the same story, word by word from the cache:", cached == told)
 
 # %% [markdown]
-# The attention in this story is yours, and so is its memory. Exercise 4 of [the sheet](exercises/09_exercises.ipynb) is
+# Exercise 4 of [the sheet](exercises/09_exercises.ipynb) is
 # the loop itself, for a whole batch.
 #
 # ## What it buys
 #
-# Memory first. The storyteller has two blocks with two kv heads of width 16, and its numbers have 4 bytes.
-#
-# **Predict.** How many bytes does one token add to the caches, in both blocks together?
+# **Predict.** How many bytes does one token add to the caches that `new_caches` makes, in both blocks together? A
+# number has 4.
 
 # %%
 kept = tokens_per_second(storyteller, num_tokens=2, rounds=1).bytes_per_token
@@ -465,9 +469,11 @@ for length in (15, 127, 1023):
     print(f"{cached.median_ms:5.2f} ms with it")
 
 # %% [markdown]
-# Here the gain grows with the text. A part of it can be lost again: code that repeats each kv head for its query heads,
-# with `repeat_interleave`, copies all cached tokens in each step (lesson 06). Does yours? The recorder lists the
-# operations of PyTorch in a step, with the bytes of each result. (A view, as of `transpose`, writes none.)
+# Here the gain grows with the text. (In a large model each step reads all weights and the whole cache for a few
+# products, and reading, not computing, takes most of the time.) A part of it can be lost again: code that repeats each
+# kv head for its query heads, with `repeat_interleave`, copies all cached tokens in each step (lesson 06). Does yours?
+# The recorder lists the operations of PyTorch in a step, with the bytes of each result. (A view, as of `transpose`,
+# writes none.)
 
 # %%
 cache = MyCache(1, 2, 2048, 128).to(device)
@@ -476,6 +482,7 @@ with torch.no_grad():
     step = record(wide, text[:, -1:], cache=cache)
 inside = [op for each in step.all_steps for op in each.aten_ops]
 written = sum(op.nbytes for op in inside if op.effect != "view")
+# keys and values of 1,024 tokens, those of 2 kv heads copied for 8 heads
 repeated = 2 * torch.empty(2, 1024, 128).repeat_interleave(4, dim=0).nbytes
 print(f"a step writes {written:,} bytes; the copies alone would be {repeated:,}")
 
@@ -489,7 +496,7 @@ print(f"a step writes {written:,} bytes; the copies alone would be {repeated:,}"
 
 # %%
 guess = ...  # of 12
-predict(guess, lambda: int((~torch.ones(2, 6, dtype=torch.bool).tril(6 - 2)).sum()))
+predict(guess, lambda: int((~causal_keep(2, 6)).sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -605,7 +612,8 @@ predict(guess, lambda: len(faulty))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# In one: it calls owl and hare by the same name. All the others keep their facts.
+# In one: it calls owl and hare by the same name. All the others keep their facts. (Of fifty more such beginnings the
+# late cache spoiled two, and yours none.)
 #
 # </details>
 #
@@ -688,7 +696,7 @@ if online and transformers:
 #    ```
 #
 # 3. The next token raises the error. Without it `self.keys[:, :, 12:13] = keys` writes one token into a slice of size
-#    0, which PyTorch accepts without an error. The token is lost, and the model goes on without it.
+#    0, which PyTorch accepts without an error. The token is lost, and the model soon stammers.
 #
 # </details>
 #

@@ -270,7 +270,9 @@ def test_the_configurations_are_those_of_lesson_12():
     kinds = "".join("G" if kind == "full_attention" else "L" for kind in sharing.layer_types)
     stores = {at for at, mode in enumerate(sharing.kv_sharing_modes) if mode == "store"}
     assert set(ALL["kv_layers"].solution(kinds, 15)[20:]) == stores
-    assert transformers.Qwen3NextConfig().layer_types.count("full_attention") == 12
+    for qwen, blocks in (transformers.Qwen3NextConfig(), 12), (transformers.Qwen3_5TextConfig(), 8):
+        assert qwen.layer_types == [*["linear_attention"] * 3, "full_attention"] * blocks
+    assert not [name for name in transformers.Gemma4TextConfig().to_dict() if "attn_logit_softcap" in name]
     assert transformers.SmolLM3Config().no_rope_layers == [1, 1, 1, 0] * 9
     deepseek = transformers.DeepseekV32Config()
     assert (deepseek.index_topk, deepseek.index_n_heads, deepseek.index_head_dim) == (2048, 64, 128)

@@ -12,6 +12,15 @@ def grow_by_new_tensor(cache, keys, values):
     return grown
 
 
+def decode_until_the_first_token(model, tokens, num_new):
+    for _ in range(num_new):
+        newest = model(tokens)[:, -1].argmax(-1, keepdim=True)
+        tokens = torch.cat([tokens, newest], 1)
+        if (newest == tokens[:, :1]).all():
+            break
+    return tokens
+
+
 def grow_in_place(cache, keys, values):
     cache[0].add_(1.0)
     return torch.cat([cache[0], keys], 2), torch.cat([cache[1], values], 2)
@@ -122,6 +131,7 @@ WRONG = {
         (lambda n, new: positions_by_loop(n, new).double(), "it should be int64"),
     ],
     "greedy_decode": [
+        (decode_until_the_first_token, "has the shape", "token 0 begins the text"),
         (lambda m, t, n: decode_by_buffer(m, t, n).tolist(), "it should be a tensor"),
         (lambda m, t, n: torch.cat([t, m(t)[:, -1].argmax(-1)], 1), "stopped", "RuntimeError"),
         (lambda model, tokens, n: torch.cat([tokens, model(tokens)[:, -1].argmax(-1)], 1), "same number of axes"),

@@ -27,8 +27,8 @@ def weights_by_einsum(queries, keys, keep, cap, bend=torch.tanh):
     return F.softmax((bend(scores / cap) * cap).where(keep, torch.tensor(float("-inf"))), dim=1)
 
 
-def norm_by_torch(x, num_heads):
-    return F.rms_norm(x.view(*x.shape[:2], num_heads, -1), (x.shape[2] // num_heads,), eps=0.0).transpose(1, 2)
+def norm_by_torch(x, num_heads, eps=0.0):
+    return F.rms_norm(x.view(*x.shape[:2], num_heads, -1), (x.shape[2] // num_heads,), eps=eps).transpose(1, 2)
 
 
 def norm_by_chunks(x, num_heads, norm=lambda part: part.norm(dim=-1, keepdim=True) / part.shape[-1] ** 0.5):
@@ -68,8 +68,28 @@ def selected_by_loop(queries, keys, values, index_scores, k, least=1):
 
 def selected_by_sdpa(queries, keys, values, index_scores, k):
     seen = torch.ones_like(index_scores).tril(keys.shape[2] - queries.shape[2]).bool()
+    rank = index_scores.where(seen, -torch.inf).argsort(-1, descending=True).argsort(-1)
+    return F.scaled_dot_product_attention(queries, keys, values, ((rank < k) & seen)[:, None])
+
+
+def selected_by_threshold(queries, keys, values, index_scores, k):
+    seen = torch.ones_like(index_scores).tril(keys.shape[2] - queries.shape[2]).bool()
     kth = index_scores.where(seen, -torch.inf).sort(-1, descending=True).values[..., :k][..., -1:]
     return F.scaled_dot_product_attention(queries, keys, values, ((index_scores >= kth) & seen)[:, None])
+
+
+def gap_by_loop(layer, row, lengths, keep, positions, texts=slice(None)):
+    packed, start, gaps = layer(row, keep=keep, positions=positions), 0, []
+    for length in lengths:
+        text = slice(start, start + length)
+        gaps.append(float((packed[:, text] - layer(row[:, text])).abs().amax()))
+        start += length
+    return max(gaps[texts])
+
+
+def gap_by_norm(layer, row, lengths, keep, positions):
+    parts = zip(layer(row, keep=keep, positions=positions).split(lengths, 1), row.split(lengths, 1), strict=True)
+    return torch.stack([torch.dist(packed, layer(text), float("inf")) for packed, text in parts]).max()
 
 
 def layers_by_dict(kinds, num_shared):
@@ -84,7 +104,13 @@ def layers_by_dict(kinds, num_shared):
 RIGHT = {
     "packed_mask": [mask_by_loop, lambda n: torch.block_diag(*[torch.ones(one, one).tril() for one in n]).bool()],
     "capped_weights": [weights_by_einsum, lambda q, k, m, c: weights_by_einsum(q, k, m, torch.tensor(float(c)))],
-    "norm_heads": [norm_by_torch, norm_by_chunks],
+    "norm_heads": [
+        norm_by_torch,
+        norm_by_chunks,
+        lambda x, h: norm_by_torch(x, h, 1e-6),
+        lambda x, h: norm_by_torch(x, h, 1e-5),
+    ],
+    "packed_gap": [gap_by_loop, gap_by_norm],
     "shared_layers": [layers_by_sdpa, layers_token_by_token],
     "selected_attention": [selected_by_loop, selected_by_sdpa],
     "restarted_positions": [
@@ -135,6 +161,11 @@ WRONG = {
         ),
         (lambda x, h: norm_by_torch(x, h).transpose(1, 2), "has the shape"),
     ],
+    "packed_gap": [
+        (lambda *case: gap_by_loop(*case) < 1e-6, "it should be"),
+        (lambda *case: gap_by_loop(*case, texts=slice(1)), "in the first text alone"),
+        (lambda layer, row, n, keep, _: gap_by_loop(layer, row, n, keep, None), "positions run on"),
+    ],
     "shared_layers": [
         (lambda *parts: layers_by_sdpa(*parts, causal=False), "be"),
         (lambda *parts: layers_by_sdpa(*parts)[0], "be"),
@@ -144,6 +175,7 @@ WRONG = {
         (lambda q, k, v, s, n: selected_by_loop(q, k, v, s, n, least=2), "be"),
         (lambda q, k, v, s, n: selected_by_loop(q, k, v, -s, n), "be"),
         (lambda q, k, v, s, n: selected_by_sdpa(q, k, v, s, 10**6), "be"),
+        (selected_by_threshold, "of equal scores, more than k"),
     ],
     "restarted_positions": [
         (lambda n: positions_by_loop(n, 1), "begin at 1"),

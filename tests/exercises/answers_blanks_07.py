@@ -79,18 +79,18 @@ def rotate_in_place(x, cos, sin):
 class Rotary(nn.Module):
     """Keys and values are copied for the query heads that share them."""
 
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, first=0):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, positions=range(512)):
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
-        self.base, self.first = base, first
+        self.base, self.positions = base, torch.tensor(positions)
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def turned(self, x):
-        table = library_table(self.first + x.shape[2], self.head_dim, rope_theta=self.base)
-        cos, sin = (one[self.first :].to(x) for one in table)
+        at = self.positions[: x.shape[2]]
+        cos, sin = (one[at].to(x) for one in library_table(int(at.max()) + 1, self.head_dim, rope_theta=self.base))
         return rotate_like_transformers(x, cos, sin)
 
     def forward(self, x):
@@ -106,7 +106,7 @@ class Rotary(nn.Module):
 class RotaryByComplexNumbers(Rotary):
     def turned(self, x):
         speed = self.base ** (-torch.arange(0, self.head_dim, 2, dtype=x.dtype) / self.head_dim)
-        angle = torch.arange(self.first, self.first + x.shape[2], dtype=x.dtype)[:, None] * speed
+        angle = self.positions[: x.shape[2], None].to(x) * speed
         first, second = x.chunk(2, dim=-1)
         turned = torch.complex(first, second) * torch.polar(torch.ones_like(angle), angle)
         return torch.cat([turned.real, turned.imag], dim=-1)
@@ -124,8 +124,29 @@ class RotaryFromOne(Rotary):
     """A query stands one position further than its key."""
 
     def turned(self, x):
-        self.first = int(x.shape[1] == self.heads)
-        return super().turned(x)
+        given = self.positions
+        self.positions = given + int(x.shape[1] == self.heads)
+        turned = super().turned(x)
+        self.positions = given
+        return turned
+
+
+class RotaryFromZero(Rotary):
+    """It doesn't look at the positions that it is given."""
+
+    def __init__(self, *sizes, base=100.0, positions=None):
+        super().__init__(*sizes[:4], base=sizes[4] if len(sizes) > 4 else base)
+
+
+class RotaryQueriesMoved(Rotary):
+    """The positions are those of the queries alone."""
+
+    def turned(self, x):
+        given = self.positions
+        self.positions = given if x.shape[1] == self.heads else torch.arange(512)
+        turned = super().turned(x)
+        self.positions = given
+        return turned
 
 
 class RotaryTiled(Rotary):
@@ -162,6 +183,8 @@ WRONG = {
         (RotaryInPairs, "rotates pairs of neighbours"),
         (RotaryFromOne, "rotary-wrong-turn"),
         (RotaryTiled, "kv-heads-tiled"),
+        (RotaryFromZero, "always at 0, 1, 2", "Where do you use `positions`?"),
+        (RotaryQueriesMoved, "only the queries are at `positions`"),
     ],
     "rotary_table": [
         (lambda t, d, b: table(torch.arange(t) * speeds(d, b)), "stopped", "RuntimeError"),

@@ -69,6 +69,15 @@ class BaseOfLlama2(Llama):
         super().__init__(d_in, d_out, num_heads, num_kv_heads)
 
 
+class RoomFor512(Llama):
+    """The table has 512 rows, whatever `max_len` is."""
+
+    def rotated(self, q, k, v, start=0):
+        at = torch.arange(start, start + q.shape[2])
+        table = [one[at] for one in rotary_table(512, self.width, rope_theta=self.base)]
+        return apply_rotary(q, *table), apply_rotary(k, *table), v
+
+
 class FoldedWrong(Llama):
     """The queries are folded without a thought for which heads share a kv head."""
 
@@ -443,6 +452,7 @@ WRONG = {
         (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
         (BaseOfLlama2, "that rotates with base 10000, whatever the argument says"),
         (FoldedWrong, "kv-heads-tiled"),
+        (RoomFor512, "stopped", "IndexError"),
         (StartsAnew, "whose positions start at 0 with each piece", "with a cache in pieces of"),
         (NeverReads, "that forgets the pieces before", "What does the cache return"),
         (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),

@@ -98,6 +98,8 @@ def _encode(value: Any, tensors: Writer, depth: int) -> Any:
         if len(value) > MAX_PARTS:
             raise ProtocolError("a result with too many parts")
         return {kind: [_encode(element, tensors, depth + 1) for element in value]}
+    if isinstance(value, range) and max(map(abs, (value.start, value.stop, value.step))) <= MAX_PARTS:
+        return {"range": [value.start, value.stop, value.step]}
     return _encode_object(value, tensors, depth)
 
 
@@ -167,6 +169,12 @@ def from_source_class() -> type[FromSource]:
     return FromSource
 
 
+def _decode_range(content: Any, _: Decode) -> range:
+    if not isinstance(content, list) or any(type(end) is not int or abs(end) > MAX_PARTS for end in content):
+        raise ProtocolError("a range of other ends than small integers")
+    return range(*content)
+
+
 def _decode_source(content: Any, decode: Decode) -> FromSource:
     source, name, arguments = content
     return from_source_class()(str(source), str(name), tuple(decode(arguments)))
@@ -191,6 +199,7 @@ _DECODERS: dict[str, Callable[[Any, Decode], Any]] = {
     "list": lambda content, decode: list(map(decode, content)),
     "set": lambda content, decode: set(map(decode, content)),
     "dict": lambda content, decode: {decode(key): decode(value) for key, value in content},
+    "range": _decode_range,
     "named": _decode_named,
     "made": _decode_source,
     "module": _decode_module,

@@ -27,11 +27,12 @@ queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, ke
 """
 
 
+# fmt: off  (its lines fit a laptop, as in the lesson)
 class MyRotaryAttention(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, first=0):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, positions=range(512)):
         super().__init__()
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.head_dim, self.base, self.first = d_out // num_heads, base, first
+        self.head_dim, self.base, self.positions = d_out // num_heads, base, positions
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -41,13 +42,16 @@ class MyRotaryAttention(nn.Module):
         queries = to_heads(self.q_proj(x), self.num_heads)  # (b, h, t, d)
         keys = to_heads(self.k_proj(x), self.num_kv_heads)  # (b, g, t, d): g kv heads
         values = to_heads(self.v_proj(x), self.num_kv_heads)
-        first, end = self.first, self.first + x.shape[1]
-        cos, sin = rotary_table(end, self.head_dim, self.base)  # (position, pair)
-        cos, sin = cos[first:].to(x), sin[first:].to(x)  # in the dtype of x
+        rows = self.positions[: x.shape[1]]  # a range: one position per token
+        cos, sin = rotary_table(rows[-1] + 1, self.head_dim, self.base)
+        cos, sin = cos[list(rows)].to(x), sin[list(rows)].to(x)  # (token, pair)
         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
         keep = causal_keep(x.shape[1], device=x.device)
         context, _ = attend(queries, keys, values, keep)
         return self.out_proj(context.transpose(1, 2).flatten(2))
+
+
+# fmt: on
 
 
 EXERCISE = ModuleExercise(
@@ -58,12 +62,13 @@ EXERCISE = ModuleExercise(
     prompt=(
         "Causal grouped-query attention whose queries and keys are rotated by their positions. The projections are "
         "`q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias; consecutive query heads share a kv head; pairs are "
-        "halves, `base` is the base of the rotation, 100 unless it is given, and `first` the position of the first "
-        "word, which the check leaves at 0."
+        "halves, `base` is the base of the rotation, 100 unless it is given, and `positions` is a range that holds the "
+        "position of each token, for texts of up to 512 tokens."
     ),
     hints=(
         "Project, split into heads, rotate, attend, merge, project: which of the three are rotated?",
-        "`rotary_table(first + num_tokens, head_dim, base)` has the positions from 0 on: leave out its first rows.",
+        "`rotary_table(positions[num_tokens - 1] + 1, head_dim, base)` has all positions from 0 on. Take the rows of your "
+        "tokens: `cos[list(positions[:num_tokens])]`.",
         "`attend(queries, keys, values, causal_keep(num_tokens, device=x.device))` returns context and attention "
         "weights, and shares kv heads by itself.",
     ),
@@ -72,8 +77,14 @@ EXERCISE = ModuleExercise(
     rotary=True,
     wrong=WRONG_ROTATIONS
     + """
-rotary_table(end, self.head_dim, self.base) => rotary_table(end, self.head_dim, 10000.0)
+rotary_table(rows[-1] + 1, self.head_dim, self.base) => rotary_table(rows[-1] + 1, self.head_dim, 10000.0)
     attention that rotates with base 10000, whatever the argument says
     ? Which of the arguments decides how fast the pairs rotate, and where do you use it?
+rows = self.positions[: x.shape[1]] => rows = range(x.shape[1])
+    attention whose words are always at 0, 1, 2 and so on, whatever `positions` says
+    ? Where do you use `positions`?
+queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => from_0 = rotary_table(x.shape[1], self.head_dim, self.base); queries, keys = rotate(queries, cos, sin), rotate(keys, *(one.to(x) for one in from_0))
+    attention in which only the queries are at `positions`; the keys are at 0, 1, 2 and so on
+    ? At which position is the key of a word, and at which its query?
 """,
 )

@@ -30,14 +30,18 @@ def greedy_decode(model, tokens, num_new):
 
 
 def _draw_long(rng: InputGenerator) -> list[Case]:
-    """Draw a long text after which token 0 is chosen: it is a token like any other."""
+    """Draw a long text after which token 0 is chosen, and one that it begins: no token ends the loop."""
     words = 2 * (5 + rng.integer(3))
     table = rng.normal(words, words, words, std=1e-4)  # close to each other
     table[:, ::2, 0] += 9.0
     tokens = torch.tensor([[rng.integer(words - 1) for _ in range(40)] for _ in range(1 + rng.integer(2))])
     tokens[:, 0] += tokens.sum(dim=1) % 2
     made = FromSource(MODEL, "model", (table,))
-    return [Case((made, tokens, 6), "the text has 40 tokens and token 0 is chosen")]
+    long = Case((made, tokens, 6), "the text has 40 tokens and token 0 is chosen")
+    table, tokens = table.clone(), tokens[:, :4].clone()
+    table[:, :, 0], tokens[:, 0] = 9.0, 0
+    again = FromSource(MODEL, "model", (table,))
+    return [long, Case((again, tokens, 5), "token 0 begins the text and is chosen each time")]
 
 
 EXERCISE = FunctionExercise(

@@ -77,7 +77,7 @@ EXERCISE = ModuleExercise(
         "`q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias; consecutive query heads share a kv head; pairs are "
         "halves, `base` is the base of the rotation, and `max_len` the number of positions in the table. With a cache, "
         "the rotated keys and the values go into it, those of all tokens so far come back, and the positions of new tokens "
-        "go on after its `length`. The check leaves `max_len` at 512."
+        "go on after its `length`."
     ),
     hints=(
         "Queries and keys are rotated, values are not: `rotate(queries, cos, sin)`. The cache comes next. No key is "

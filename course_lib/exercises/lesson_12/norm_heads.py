@@ -18,8 +18,8 @@ EXERCISE = FunctionExercise(
     prompt=(
         "`x` holds the queries of all heads as the projection returns them, (batch, token, head * head_dim). Split them "
         "into heads, and divide the vector of each head and token by its root mean square, the square root of the mean "
-        "of its squares. Return (batch, head, token, head_dim). The learned factors, and the small number that guards "
-        "against vectors of zeros, are left out here."
+        "of its squares. Return (batch, head, token, head_dim). The learned factors are left out here, and the small number "
+        "that guards against vectors of zeros may be."
     ),
     hints=(
         "Split first, as in lesson 04: `unflatten(2, (num_heads, -1))`, then `transpose(1, 2)`.",
@@ -27,6 +27,7 @@ EXERCISE = FunctionExercise(
     ),
     inputs={"x": "batch token num_heads*head_dim"},
     calls=4,
+    std=100.0,  # so that a small number under the root, as in published code, is right, too
     draw_edges=({"num_heads": 1},),
     axes="batch head token head_dim",
     gradients=("x",),

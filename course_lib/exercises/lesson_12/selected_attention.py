@@ -18,6 +18,10 @@ def selected_attention(queries, keys, values, index_scores, k):
     return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
 
 
+def _alike_but_first(x):
+    return torch.cat([x[:, :, :1], x[:, :, 1:2].expand(-1, -1, x.shape[2] - 1, -1)], dim=2)
+
+
 EXERCISE = FunctionExercise(
     selected_attention,
     title="Attention to selected keys",
@@ -44,6 +48,14 @@ EXERCISE = FunctionExercise(
         {"key": lambda query: query, "k": lambda query: query + 3},
         {"query": 1, "k": 2},
     ),
+    special={  # of equal keys it is all the same which are chosen, but not how many
+        "the first key has the highest index score, and all others tie": {
+            "keys": lambda rng, b, h, key, d: _alike_but_first(rng.normal(b, h, key, d)),
+            "values": lambda rng, b, h, key, width: _alike_but_first(rng.normal(b, h, key, width)),
+            "index_scores": lambda b, query, key: (torch.arange(key) < 1).double().repeat(b, query, 1),
+            "k": 3,
+        }
+    },
     least={"k": 1},
     most={"k": 1000},
     arguments={
@@ -56,6 +68,9 @@ EXERCISE = FunctionExercise(
     fixed="query key",
     gradients=("queries", "keys", "values"),
     wrong="""
+selected = torch.zeros_like(allowed).scatter(-1, highest, 1.0) > 0 => selected = allowed >= allowed.gather(-1, highest[..., -1:])
+    every key selected that reaches the k-th highest score: of equal scores, more than k
+    ? How many keys does your mask keep if all index scores are equal, and how many may it?
 keep = (selected & seen)[:, None] => keep = (selected & seen if num_keys > k else torch.ones_like(selected))[:, None]
     a selection that is skipped where there are no more than k keys, and the causal mask is lost with it [mask-lost-on-option]
     ? Of a text of three tokens, with k = 8: which keys may the first token see?

@@ -164,7 +164,8 @@ class WrongRun:
 
 def ask_doctor(exercise: ModuleTask, answer: Answer, sizes: Sizes) -> list[Mapping[str, Any]]:
     """Return the doctor's findings on a module of these sizes; none if its code raises an error."""
-    arguments = [getattr(sizes, name) for name in exercise.takes]
+    counted = sizes._replace(positions=range(512))  # the doctor counts positions from 0, in steps of 1
+    arguments = [getattr(counted, name) for name in exercise.takes]
     heads = sizes.num_heads if "num_heads" in exercise.takes else 1
     free = [size for size in range(2, 16) if size not in sizes.axes(1, 1)]  # that no size is taken for another
     x = InputGenerator(0).normal(*free[:2], sizes.d_in)

@@ -16,6 +16,8 @@ FAR = 1000.0  # the size of x from which scores are thousands apart
 WIDE = 130  # a head of that width is wider than most
 BASES = (100.0, 1000.0, 500000.0)  # none is the 10000 of Llama 2, which an answer may have written down
 
+LONGEST = 560  # more than the 512 that an answer may have written down
+
 
 class Sizes(NamedTuple):
     """The sizes of one construction: num_heads is a multiple of num_kv_heads.
@@ -24,6 +26,8 @@ class Sizes(NamedTuple):
         own_head_dim: The width of a head if it is an argument of its own, else 0: then d_out is num_heads * head_dim.
         own_value_dim: The width of the values where it is d_out, because there is no output projection; else 0.
         base: The base of the rotary positions, for classes that take it.
+        positions: The positions of the tokens, for classes that take them, in steps of 2: a mere shift changes nothing.
+        max_len: The number of tokens that a class has room for, if it takes that.
     """
 
     d_in: int
@@ -33,6 +37,8 @@ class Sizes(NamedTuple):
     own_head_dim: int = 0
     own_value_dim: int = 0
     base: float = 10000.0
+    positions: range = range(512)
+    max_len: int = 512
 
     @property
     def head_dim(self) -> int:
@@ -127,6 +133,11 @@ def construction_sizes(takes: Sequence[str], kv_heads: str, rng: InputGenerator,
         found.append(rng.choice(free))
     if "base" in takes:
         found = [one._replace(base=base) for one, base in zip(found, rng.shuffled(BASES), strict=False)]
+    if "positions" in takes:
+        rows = [range(start, 1024 + start, 2) for start in (3, 8, 5)]
+        found = [one._replace(positions=row) for one, row in zip(found, rows, strict=False)]
+    if "max_len" in takes:
+        found = [one._replace(max_len=LONGEST) for one in found]
     return found
 
 
@@ -199,7 +210,8 @@ def run_sizes(
     taken = {*sizes, sizes.head_dim, sizes.num_kv_heads * sizes.head_dim, sizes.num_heads // sizes.num_kv_heads}
     free = rng.shuffled([size for size in range(2, 16) if size not in taken])
     free = [size for size in free if size * sizes.num_heads not in taken and size * sizes.num_kv_heads not in taken]
-    many = rng.choice([size for size in (range(260, 290) if long else range(64, 90)) if size not in taken])
+    least = LONGEST - 30 if sizes.max_len == LONGEST else 260
+    many = rng.choice([size for size in (range(least, least + 30) if long else range(64, 90)) if size not in taken])
     few, tokens = sorted(size for size in free if size < 9)[:2]
     more = next(size for size in free if size > 8 and size not in (few, tokens))
     large = rng.choice([size for size in range(18, 26) if size not in taken])
