@@ -39,7 +39,8 @@ from torch.profiler import ProfilerActivity, profile
 from course_lib.attention import MultiHeadAttention, causal_keep
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict, sneak, solution_with
-from course_lib.pictures import draw_memories, draw_tiles, roofline
+from course_lib.pictures import draw_memories, draw_tiles
+from course_lib.pictures.live import roofline
 from course_lib.pictures.live import tiles as tiles_figure
 from course_lib.recorder import record
 from course_lib.stories import facts_kept, load_storyteller, with_attention
@@ -203,21 +204,24 @@ arithmetic_intensity = filled("arithmetic_intensity", arithmetic_intensity)
 # query that meets all keys of the cache. With 4,096 keys, 32 heads of width 64 and two-byte numbers:
 
 # %%
-work = {  # query_len, key_len, num_heads, num_kv_heads
-    "prefill, multi-head": (4096, 4096, 32, 32),
-    "decode, multi-head": (1, 4096, 32, 32),
-    "decode, grouped": (1, 4096, 32, 8),
-    "decode, multi-query": (1, 4096, 32, 1),
-}
-intensities = {name: arithmetic_intensity(*one, 64, 2) for name, one in work.items()}
-note = "Computed from the data sheet, not measured. A real program is below the line."
-title = "Attention on an H100, at best"
-roofline(intensities, gflops=flops / 1e9, gb_per_s=speed / 1e9, title=title, note=note)
+prefill = arithmetic_intensity(4096, 4096, 32, 32, 64, 2)
+decode = arithmetic_intensity(1, 4096, 32, 32, 64, 2)
+print(f"prefill {prefill:,.0f}, decode {decode:.2f} operations per byte")
+
+# %% [markdown]
+# Where these are is a matter of sizes and of the machine. Give the figure a batch, a length and a machine of your own.
+# But guess first: a server decodes for 8 users at once, each with a cache of their own. Does the intensity of attention
+# rise? And that of a weight matrix?
+
+# %%
+roofline()
 
 # %% [markdown]
 # In multi-head decode each key is read and used by one query: 1 operation per byte, where an H100 could do 295. Sharing
-# climbs the slope, because more queries use each number that is read. None of the three reaches the top, but that is no
-# law of nature: *Your turn* begins with the question when one does.
+# climbs the slope, because more queries use each number that is read. (*Your turn* begins with the question when it
+# reaches the top.) A batch does nothing for attention: eight times the operations, eight times the caches. A weight
+# matrix is read once for all users, so its intensity grows with their number. That is why servers put many users into
+# one batch, and why caches must be small all the same.
 #
 # ## And a third limit
 #
@@ -648,11 +652,9 @@ for name, call in calls.items():
 #
 # 1. How many query heads must share one kv head until decode with two-byte numbers is compute-bound on an H100? Try
 #    `arithmetic_intensity` with one kv head, `4096` keys and more and more heads of width `64`.
-# 2. A server decodes for 8 users at once, each with a cache of their own. Does the intensity of *attention* rise? And
-#    that of a weight matrix?
-# 3. In `bfloat16`, the two-byte type of large models, the explicit and the fused form differ visibly. Which one is
+# 2. In `bfloat16`, the two-byte type of large models, the explicit and the fused form differ visibly. Which one is
 #    nearer to what float64 computes of the same inputs?
-# 4. Let both storytellers tell ten stories in `bfloat16`. How many pairs are the same, word for word?
+# 3. Let both storytellers tell ten stories in `bfloat16`. How many pairs are the same, word for word?
 #
 # <details><summary>Answers</summary>
 #
@@ -661,10 +663,7 @@ for name, call in calls.items():
 #    11](11_latent_and_pages.ipynb)) `128` heads share `576` numbers per token, which are the key and, `512` of them,
 #    the value as well. One new token and `4096` keys make `228` operations per byte, more than an H200's balance of
 #    `206`.
-# 2. Attention's doesn't: eight times the operations, eight times the caches. A weight matrix is read once for all
-#    users, so its intensity grows with their number. That is why servers put many users into one batch, and why caches
-#    must be small all the same.
-# 3. The fused one: its largest error was about `0.016`, like that of float32 rounded once, and the explicit form's
+# 2. The fused one: its largest error was about `0.016`, like that of float32 rounded once, and the explicit form's
 #    about `0.1`, because it rounds every table on its way. Compare the two with each other, and you blame the better
 #    one. So compare both with a *third*, in higher precision: the tests of the flash-attn library ask that the kernel's
 #    largest error be at most twice that of the plain form in the same type.
@@ -679,7 +678,7 @@ for name, call in calls.items():
 #        print((each - right).abs().max().item())
 #    ```
 #
-# 4. In float32 all ten are. In `bfloat16` about a third of them differed when we tried it, without a mistake in either:
+# 3. In float32 all ten are. In `bfloat16` about a third of them differed when we tried it, without a mistake in either:
 #    a different pig walks by. So the same text is no test of a kernel, and another text no proof of a mistake.
 #
 #    ```python

@@ -41,7 +41,8 @@ from course_lib.device import course_device
 from course_lib.distributed import launch, shard
 from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
-from course_lib.pictures import draw_devices, line_plot
+from course_lib.pictures import draw_devices
+from course_lib.pictures.live import devices
 from course_lib.show import show
 from course_lib.stories import load_storyteller
 
@@ -550,49 +551,26 @@ def step_ms(model, n, all_reduce, texts=16):
     return {name: 1000 * value for name, value in seconds.items()}
 
 
+parts = step_ms(llama_70b, 16, two_levels)
+print(", ".join(f"{name} {ms:.1f} ms" for name, ms in parts.items()))
+
+# %% [markdown]
+# That is the row of 16 devices in two levels below. Its all-reduces are divided into sending and waiting for latencies.
+# What was assumed is on the sliders:
+
 # %%
-degrees = (4, 8, 16, 32, 64)
-curves = {}
-for way, all_reduce in (("one ring", one_ring), ("two levels", two_levels)):
-    times = {n: step_ms(llama_70b, n, all_reduce) for n in degrees}
-    for name in ("weights", "cache"):
-        curves[name] = {n: times[n][name] for n in degrees}
-    curves[f"all-reduce, {way}"] = {n: times[n]["all-reduce"] for n in degrees}
-    curves[f"whole step, {way}"] = {n: sum(times[n].values()) for n in degrees}
-note = "16 texts of 8,192 tokens, 2 bytes per number; H100, 8 in a machine. "
-note += "Latencies of 1 and 5 microseconds are assumed."
-title = "One decoding step of Llama 3 70B, computed"
-line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=note)
+devices()
 
 # %% [markdown]
 # The weights' time is halved with every doubling of the devices. The cache's falls with it up to 8 devices and is flat
 # from there on, because this cut ends with the kv heads. The time of the all-reduces grows, and with a single ring it
-# jumps where the ring leaves the machine. Which number of devices is fastest depends on the all-reduce:
-
-# %%
-ring, levels = curves["whole step, one ring"], curves["whole step, two levels"]
-for n in degrees:
-    print(f"{n:2} devices: {ring[n]:5.1f} ms with one ring", end=", ")
-    print(f"{levels[n]:4.1f} ms in two levels")
-message = 2 * 16 * 8192  # bytes of one all-reduce: 16 tokens of width 8192
-sending = 160 * all_reduce_seconds(message, 8, WITHIN[0], 0)
-waiting = 160 * all_reduce_seconds(0, 8, *WITHIN)
-print(f"the all-reduces on 8 devices: sending takes {1000 * sending:.2f} ms", end=", ")
-print(f"waiting {1000 * waiting:.2f} ms")
-spared = 1000 * waiting * (1 - 2 / 14)  # 2 latencies within a machine, in place of 14
-print("if each sends to all others of its machine at once:", end=" ")
-print(f"8 devices {levels[8] - spared:.1f} ms, 16 devices {levels[16] - spared:.1f} ms")
-for texts in (1, 64, 256):
-    times = {n: sum(step_ms(llama_70b, n, two_levels, texts).values()) for n in degrees}
-    best = min(times, key=times.get)
-    print(f"texts: {texts:3}, levels: {best} devices are best: {times[best]:.1f} ms")
-
-# %% [markdown]
-# With one ring 8 devices are best, and 64 take longer than 4. With two levels 16 are best, and with 256 texts 8 again.
-# So no number of devices is best in general: it follows from the algorithm, from how many texts are served at a time,
-# and from the latencies that we assumed. With 16 texts nearly all of an all-reduce is waiting, because the tensors of
-# 16 new tokens are small. For those a ring is a poor choice: if each device sends its pieces to all others at once, two
-# latencies are enough. (Libraries such as nccl choose among rings, trees and levels like these.)
+# jumps where the ring leaves the machine: then 8 devices are best, and 64 take longer than 4. With two levels 16 are
+# best, and with `256` texts of `4096` tokens 8 again. So no number of devices is best in general: it follows from the
+# algorithm, from how many texts are served at a time, and from the latencies that we assumed.
+#
+# With 16 texts nearly all of an all-reduce is waiting, because the tensors of 16 new tokens are small. For those a ring
+# is a poor choice: if each device sends its pieces to all others at once, two latencies are enough. (Libraries such as
+# nccl choose among rings, trees and levels like these.)
 #
 # **Predict.** The tokens of Llama 3 8B are half as wide. (It also has fewer layers, which cancel: each part of the step
 # is proportional to their number.) It serves the same 16 texts. Is the speed-up from four to eight devices `"larger"`
@@ -681,8 +659,7 @@ print("seven keys here and three there give the attention over all ten")
 #
 # ## Your turn
 #
-# 1. Set both latencies, in `WITHIN` and in `BETWEEN`, to 10 microseconds and run the cells of the plot again. How many
-#    devices are best now?
+# 1. Set both latencies of the figure to 10 microseconds. How many devices are best now, in each of the three ways?
 # 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Cut the two
 #    matrices so that one sum is enough, and say why relu does no harm. Change `cut` below, which cuts nothing yet.
 # 3. In the function of the two processes, leave out the line with `module.num_heads`. What happens?
@@ -704,7 +681,7 @@ print("the sum is right:", torch.allclose(left, down @ (up @ vector).relu(), ato
 # <details><summary>Answers</summary>
 #
 # 1. Four, with one ring and in two levels. Compared with them, eight devices save less time in reading than their
-#    longer ring adds in latencies.
+#    longer ring adds in latencies. If each sends to all of its machine at once, eight are best.
 # 2. Cut `up` by rows and `down` by columns. A number between the two needs only its own row and column, and relu looks
 #    at one number at a time. The outputs add up, so one all-reduce is enough:
 #

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import random
 import re
 from pathlib import Path
 
@@ -19,9 +20,13 @@ from course_lib.attention import (
     rotary_table,
 )
 from course_lib.exercises.lesson_06.cache_bytes import cache_bytes
+from course_lib.exercises.lesson_14.bound_by import bound_by
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
 from course_lib.pictures.dark import NIGHT
+from course_lib.pictures.live.devices import DEGREES, WAYS, Network, bytes_on_device, decoding_step
+from course_lib.pictures.live.devices import SLIDERS as OF_DEVICES
+from course_lib.pictures.live.roofline import SLIDERS, attention_work, matrix_work
 from course_lib.pictures.live.tiles import running
 from course_lib.pictures.sharing.kv_readers import copies_of
 from course_lib.stories import KINDS, TRAINED
@@ -103,6 +108,24 @@ STATES = {  # of each figure: what brings it into states to look at
         f"(choice.buttons[{cache}].click(), steps.go({token}))" for cache, token in ((0, 11), (1, 4), (2, 6), (3, 8))
     ],
     "share_keys_and_values": [f"choose({model}, {option})" for model, option in ((0, 1), (1, 0), (2, 1), (4, 0))],
+    "devices": [
+        f"set({{way: {way}, texts: {texts}, tokens: {tokens}, waitWithin: {latency}}})"
+        for way, texts, tokens, latency in (
+            (0, 16, 8192, 1e-6),
+            (1, 256, 131072, 0),
+            (2, 64, 8192, 1e-5),
+            (0, 1, 1024, 1),
+        )
+    ],
+    "roofline": [
+        f"set({{phase: {phase}, table: {phase}, batch: {batch}, kvHeads: {kv_heads}, tokens: {tokens}, flops: {rate}}})"
+        for phase, batch, kv_heads, tokens, rate in (
+            (0, 1, 32, 1, 989e12),
+            (0, 512, 1, 131072, 989e12 / 4),
+            (1, 512, 1, 131072, 989e12 * 4),
+            (1, 1, 32, 4096, 989e12),
+        )
+    ],
     "tiles": [f"set({{size: {size}, mistake: {mistake}}}, 9)" for size, mistake in ((3, 0), (2, 1), (4, 2), (6, 3))],
     "turn": [
         f"(set({{base: bases[{base}], length: data.lengths[{length}]}}), move({at}, 3, 'apart'))"
@@ -772,3 +795,99 @@ def test_tiles_are_turned_by_keys_and_a_mistake_shows_in_the_context(tab, pages)
     tab.keyboard.press("ArrowRight")
     assert tab.locator("[aria-current=step]").inner_text() == "Tile 1"  # one step for one key, after other sizes
     tab.wait_for_url("**#2%2C2%2C1")
+
+
+# --- roofline ---
+
+COUNTED = """all => JSON.stringify(JSON.parse(all).map(([change, queries]) => {
+    set(change);
+    const {batch, tokens, kvHeads, bits, table} = state;
+    return [attentionWork(batch, queries, tokens, kvHeads, bits, table), matrixWork(batch, queries, bits)].map(one =>
+        [one.operations, one.moved, boundBy(one), bestSeconds(one)]);
+}))"""
+
+
+def test_work_and_what_it_waits_for_are_those_of_the_library_and_the_lesson(tab, pages):
+    draw, asked, expected = random.Random(0), [], []
+    for _ in range(500):
+        chosen = {name: draw.choice(values) for name, values in SLIDERS.items()}
+        phase, table, tokens = draw.randint(0, 1), draw.randint(0, 1), draw.randint(1, 200_000)
+        queries, batch, bits = tokens if phase else 1, chosen["batch"], chosen["bits"]
+        asked.append([chosen | {"phase": phase, "table": table, "tokens": tokens}, queries])
+        attention = attention_work(batch, queries, tokens, chosen["kvHeads"], bits, table_moves=bool(table))
+        limits = chosen["flops"], chosen["speed"]
+        for work in (attention, matrix_work(batch, queries, bits)):
+            seconds = max(work.operations / limits[0], work.moved / limits[1])
+            expected.append([*work, bound_by(*work, *limits), pytest.approx(seconds)])
+    counts = opened(tab, pages["roofline"]).evaluate(COUNTED, json.dumps(asked))
+    found = json.loads(counts, parse_int=float)  # more than 2**53 operations
+    assert [one for both in found for one in both] == expected
+    assert {bound for _, _, bound, _ in expected} == {"memory", "compute"}
+
+
+def test_sliders_move_the_points_and_the_sentence_says_what_each_waits_for(tab, pages):
+    opened(tab, pages["roofline"])
+    assert said(tab).startswith("Both wait for memory: attention does 1 operation for each byte and the matrix 0.999")
+    batch, _, kv_heads, bits, rate, _ = tab.get_by_role("slider").all()
+    before = tab.evaluate("[...plane.querySelectorAll('i')].map(dot => dot.style.left)")
+    batch.press("End")
+    assert batch.get_attribute("aria-valuetext") == "512 texts"
+    assert "512 texts share one reading of the matrix" in said(tab) and "attention still waits for memory" in said(tab)
+    matrix, attention = tab.evaluate("[...plane.querySelectorAll('i')].map(dot => dot.style.left)")
+    assert matrix != before[0] and attention == before[1]  # each text brings a cache
+    kv_heads.press("End")
+    bits.press("Home")
+    rate.press("Home")
+    assert said(tab).startswith("Both wait for arithmetic, because many query heads share each key")
+    rate.press("ArrowRight")
+    assert rate.get_attribute("aria-valuetext") == "495 trillion/s"
+    tab.wait_for_url("**#0%2C0%2C9%2C12%2C5%2C0%2C1%2C2")
+    opened(tab, pages["roofline"], "#1,1,9,12")
+    assert "the table of scores is written and read back, and so attention waits for memory" in said(tab)
+    assert "memory-bound" in tab.locator(".curve").get_attribute("aria-label").partition("Matrix")[0]
+    tab.get_by_role("button", name="stays on the chip").click()
+    assert said(tab).startswith("Both wait for arithmetic, because all tokens are read at once")
+
+
+# --- devices ---
+
+STEPS = """all => JSON.stringify(JSON.parse(all).map(([n, change]) => {
+    set(change);
+    return [...decodingStep(n, state), ...bytesOnDevice(n, state)];
+}))"""
+
+
+def test_the_parts_of_a_decoding_step_are_those_of_the_library(tab, pages):
+    draw, asked, expected = random.Random(0), [], []
+    for _ in range(500):
+        chosen, way, n = (
+            {name: draw.choice(values) for name, values in OF_DEVICES.items()},
+            draw.randint(0, 2),
+            2 ** draw.randint(2, 8),
+        )
+        asked.append([n, chosen | {"way": way}])
+        texts, tokens, *network = chosen.values()
+        expected += [*decoding_step(n, texts, tokens, WAYS[way], Network(*network)), *bytes_on_device(n, texts, tokens)]
+    found = json.loads(opened(tab, pages["devices"]).evaluate(STEPS, json.dumps(asked)))
+    assert [number for one in found for number in one] == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+def test_the_sentence_names_the_fastest_number_that_fits(tab, pages):
+    opened(tab, pages["devices"])
+    assert said(tab).startswith("8 devices are fastest: a ring of 16 leaves the machine")
+    rows = tab.locator(".facts dd").all_inner_texts()
+    assert len(rows) == len(DEGREES) and "14.5 ms: weights 10.2 cache 3.2 sending 0.1 waiting 1.0" in rows[0]
+    tab.get_by_role("button", name="two levels", exact=True).click()
+    assert "16 devices are fastest: 32 would save 1.3 ms of reading, but spend 3.3 ms more" in said(tab)
+    texts, tokens, *_ = tab.get_by_role("slider").all()
+    texts.press("End")
+    assert said(tab).startswith(
+        "This does not fit: on 64 devices each would hold 89 GB, more than the 80 GB of an H100"
+    )
+    tokens.press("ArrowLeft")
+    assert tokens.get_attribute("aria-valuetext") == "4,096 in each cache"
+    assert (
+        said(tab).startswith("8 devices are fastest")
+        and "✗ 121 GB on each" in tab.locator(".facts dd").first.inner_text()
+    )
+    tab.wait_for_url("**#1%2C8%2C2%2C3%2C3%2C3%2C2")

@@ -3,19 +3,28 @@
 import hashlib
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.attention import attend, causal_keep, window_keep
+from course_lib.exercises.lesson_14.arithmetic_intensity import arithmetic_intensity
+from course_lib.exercises.lesson_16.all_reduce_seconds import all_reduce_seconds
+from course_lib.exercises.lesson_16.kv_heads_of_device import kv_heads_of_device
 from course_lib.inputs import dream_big
 from course_lib.pictures import live
+from course_lib.pictures.live.devices import DEGREES, FIRST, WAYS, Network, bytes_on_device, decoding_step
 from course_lib.pictures.live.figure import read
+from course_lib.pictures.live.roofline import attention_work, matrix_work
 
+from .figure_checks import check_figure, record_figures
 from .picture_checks import check_picture, check_svg
 from .trained_head import trained_head
 
@@ -24,10 +33,14 @@ SAYS = {  # a phrase of a figure's words
     live.why_transpose: "10 of 12 rows do not hold what their label says",
     live.paste_your_split: "10 of 12 rows do not hold what their label says",
     live.drag_the_query: 'gives 58% of its attention weight to "and"',
+    live.devices: "whole step, two levels: 14.5 at 4, 16.0 at 64",
+    live.roofline: "decode, grouped: 4.00 operations/byte, memory-bound",
     live.tiles: "sum 1.701, the sums before times 0.135, context 2.986",
     live.who_may_look: "gives 100% of its weight to hidden tokens; 1 of 6 rows is nan",
 }
 MAKERS = [getattr(live, name) for name in live.__all__ if name != "Figure"]
+ROOT = Path(__file__).resolve().parents[2]
+BY_MATPLOTLIB = [live.devices, live.roofline]
 CORE = ("core.css", "core.js", "strided.js")
 SCRIPT, SHARED = 20_000, 60_000  # bytes at most: of a figure's own scripts, of the core and the data
 HASHES = """
@@ -74,7 +87,15 @@ class Texts(HTMLParser):
 def test_its_words_are_those_of_its_picture(make, figure):
     assert repr(figure) == f"{figure.title}\n{figure.picture!r}"
     assert SAYS.get(make, "") in " ".join(repr(figure).split())
-    check_picture(figure.picture, largest=30_000)
+    if make not in BY_MATPLOTLIB:
+        check_picture(figure.picture, largest=30_000)
+
+
+@pytest.mark.parametrize("make", BY_MATPLOTLIB)
+def test_what_matplotlib_drew_can_be_read(make, monkeypatch):
+    drawn = record_figures(monkeypatch)
+    make()
+    check_figure(*drawn)
 
 
 def test_where_no_script_runs_there_is_the_picture_and_nothing_else(figure):
@@ -255,3 +276,60 @@ def test_the_masks_to_begin_with_are_those_of_the_library():
     assert torch.equal(masks["window of 3"], window_keep(6, 6, 3))
     assert masks["padding"][:, :4].all() and not masks["padding"][:, 4:].any()
     assert masks["causal, padding on the left"].sum(dim=1).tolist() == [0, 0, 1, 2, 3, 4]
+
+
+def test_work_is_what_pytorch_and_the_lesson_count():
+    draw = random.Random(0)
+    for _ in range(20):
+        batch, kv_heads, bits = draw.choice((1, 3, 8)), draw.choice((1, 4, 32)), draw.choice((8, 16, 32))
+        key_len = draw.randint(1, 9000)
+        query_len = draw.choice((1, key_len))
+        dtype = {8: torch.float8_e4m3fn, 16: torch.bfloat16, 32: torch.float32}[bits]
+        q, k = (torch.empty(batch, 32, length, 64, device="meta") for length in (query_len, key_len))
+        held = torch.empty(2, batch, kv_heads, key_len, 64, dtype=dtype, device="meta")
+        table = torch.empty(batch, 32, query_len, key_len, dtype=dtype, device="meta")
+        moved = 2 * q.numel() * dtype.itemsize + held.nbytes
+        sizes = batch, query_len, key_len, kv_heads, bits
+        here = attention_work(*sizes)
+        with FlopCounterMode(display=False) as products:
+            q @ k.mT @ k
+        assert here == (products.get_total_flops(), moved)
+        assert here.intensity == pytest.approx(arithmetic_intensity(query_len, key_len, 32, kv_heads, 64, bits / 8))
+        assert attention_work(*sizes, table_moves=True) == (here.operations, moved + 4 * table.nbytes)
+        x, weight = (torch.empty(length, 2048, dtype=dtype, device="meta") for length in (batch * query_len, 2048))
+        with FlopCounterMode(display=False) as product:
+            x.float() @ weight.float()
+        assert matrix_work(batch, query_len, bits) == (product.get_total_flops(), 2 * x.nbytes + weight.nbytes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_decoding_step_takes_as_long_as_in_lesson_16(seed):
+    source = (ROOT / "notebooks" / "sources" / "16_many_devices.py").read_text(encoding="utf-8")
+    cells = [cell for cell in source.split("\n# %%") if "llama_70b |= " in cell or "def step_ms" in cell]
+    lesson = {"all_reduce_seconds": all_reduce_seconds, "kv_heads_of_device": kv_heads_of_device}
+    exec("\n".join(cells), lesson)
+    draw, network = random.Random(seed), Network()
+    assert (*lesson["WITHIN"], *lesson["BETWEEN"]) == (450e9, 1e-6, 50e9, 5e-6) and network == (1e-6, 5e-6, 450e9, 50e9)
+    if seed:  # not only what the lesson assumes
+        network = Network(*(draw.random() / 1e5 for _ in "12"), *(draw.random() * 1e12 for _ in "12"))
+        lesson["WITHIN"] = network.send_within, network.wait_within
+        lesson["BETWEEN"] = network.send_between, network.wait_between
+    for n in DEGREES:
+        texts = draw.randint(1, 300)
+        for way, all_reduce in zip(WAYS, ("one_ring", "two_levels"), strict=False):
+            theirs = lesson["step_ms"](lesson["llama_70b"], n, lesson[all_reduce], texts)
+            weights, cache, *sums = (1000 * seconds for seconds in decoding_step(n, texts, 8192, way, network))
+            assert [weights, cache, sum(sums)] == pytest.approx([*theirs.values()])
+        assert bytes_on_device(n, texts, 8192) == (*lesson["bytes_on_device"](lesson["llama_70b"], n, texts).values(),)
+
+
+def best_of(way, **changed):
+    chosen = FIRST | changed
+    network = Network(*[chosen[name] for name in ("waitWithin", "waitBetween", "sendWithin", "sendBetween")])
+    return min(DEGREES, key=lambda n: sum(decoding_step(n, chosen["texts"], chosen["tokens"], way, network)))
+
+
+def test_the_numbers_of_devices_that_lesson_16_names_are_the_fastest():
+    assert [best_of(way) for way in WAYS] == [8, 16, 16]
+    assert best_of(WAYS[1], texts=256, tokens=4096) == 8
+    assert [best_of(way, waitWithin=10e-6, waitBetween=10e-6) for way in WAYS] == [4, 4, 8]

@@ -94,12 +94,28 @@ FIGURES = (
         "llama",
     ),
     Entry(
+        "roofline",
+        "Your batch, your length and your machine: when attention waits for memory, when for arithmetic, and what a "
+        "weight matrix does meanwhile.",
+        "14_fast",
+        live.roofline,
+        "decoding_step",
+    ),
+    Entry(
         "tiles",
         "Twelve scores in tiles: a largest score, a sum and a context are corrected as they pass, and three ways to "
         "forget that.",
         "14_fast",
         live.tiles,
         "one_head",
+    ),
+    Entry(
+        "devices",
+        "A decoding step on 4 to 64 GPUs: set the latencies, the bandwidths and the texts, and see which number of "
+        "devices is fastest.",
+        "16_many_devices",
+        live.devices,
+        "decoding_step",
     ),
 )
 

@@ -1,9 +1,11 @@
 """Figures that move, each with a picture and its words for where no script runs."""
 
 from .decode import decode
+from .devices import devices
 from .drag_the_query import drag_the_query
 from .figure import Figure
 from .paste_your_split import paste_your_split
+from .roofline import roofline
 from .share_keys_and_values import share_keys_and_values
 from .tiles import tiles
 from .turn import turn
@@ -13,8 +15,10 @@ from .why_transpose import why_transpose
 __all__ = [
     "Figure",
     "decode",
+    "devices",
     "drag_the_query",
     "paste_your_split",
+    "roofline",
     "share_keys_and_values",
     "tiles",
     "turn",
