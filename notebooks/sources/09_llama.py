@@ -217,9 +217,7 @@ def small_llama():
         hidden_size=768,
         num_attention_heads=6,  # 768 / 6 = 128 numbers in a head
         num_key_value_heads=2,
-        vocab_size=97,
-        intermediate_size=200,
-        num_hidden_layers=2,
+        **{"vocab_size": 97, "intermediate_size": 200, "num_hidden_layers": 2},
         rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
         tie_word_embeddings=True,
     )
@@ -236,8 +234,7 @@ def small_llama():
 # tokens each, first all at once, and then in pieces, where `transformers` brings its own cache.
 
 # %%
-def called_with_settings(module_class):  # load_checkpoint calls what this returns
-    # 8192 is max_len
+def called_with_settings(module_class):  # load_checkpoint calls it; 8192 is max_len
     return lambda width, num_heads, *, num_kv_heads, head_dim, rope_theta: module_class(
         width, num_heads * head_dim, num_heads, num_kv_heads, rope_theta, 8192
     )
@@ -482,8 +479,7 @@ with torch.no_grad():
     step = record(wide, text[:, -1:], cache=cache)
 inside = [op for each in step.all_steps for op in each.aten_ops]
 written = sum(op.nbytes for op in inside if op.effect != "view")
-# keys and values of 1,024 tokens, those of 2 kv heads copied for 8 heads
-repeated = 2 * torch.empty(2, 1024, 128).repeat_interleave(4, dim=0).nbytes
+repeated = 2 * torch.empty(2, 1024, 128).repeat_interleave(4, dim=0).nbytes  # k and v
 print(f"a step writes {written:,} bytes; the copies alone would be {repeated:,}")
 
 # %% [markdown]

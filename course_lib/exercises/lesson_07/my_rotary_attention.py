@@ -27,9 +27,11 @@ queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin) => queries, ke
 """
 
 
-# fmt: off  (its lines fit a laptop, as in the lesson)
+# fmt: off
 class MyRotaryAttention(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=100.0, positions=range(512)):
+    def __init__(
+        self, d_in, d_out, num_heads, num_kv_heads, base=100.0, positions=range(512)
+    ):
         super().__init__()
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.head_dim, self.base, self.positions = d_out // num_heads, base, positions

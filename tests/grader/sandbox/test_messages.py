@@ -53,7 +53,7 @@ def test_what_json_does_not_know():
     )
     assert through("x\ud800y") == "x?y"  # half a pair can't be written to a page
     assert through({"a": frozenset({1})}) == {"a": {1}}
-    assert through([range(3)]) == [OpaqueValue("range")]
+    assert through([range(3, 9, 2), range(10**9)]) == [range(3, 9, 2), OpaqueValue("range")]
     assert len(through("x" * (MAX_TEXT + 1))) == MAX_TEXT
 
 
@@ -92,6 +92,11 @@ class Sly(torch.Tensor):
 )
 def test_tensors_without_indices(tensor):
     assert isinstance(through(tensor), OpaqueValue) and "tensor on" in through(tensor).kind
+
+
+@pytest.mark.parametrize("ends", [[0, 10**9, 1], [0, 3.0, 1], ["3"], 3, [1, 2, 0], [1, 2, 3, 4]])
+def test_a_forged_range_is_refused(ends):
+    refused({"range": ends}, words="a range|can't be read")
 
 
 def test_things_with_parts():
