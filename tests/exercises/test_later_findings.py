@@ -153,10 +153,6 @@ def test_layers_in_a_dtype_of_their_own_get_a_note():
     assert "is made in" not in repr(judged("MyHead", WIDE.format(dtype="")))
 
 
-def test_the_prompt_says_what_is_not_judged():
-    assert "The check leaves `max_len` at 512" in ALL["MyLlamaAttention"].prompt
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_no_two_sizes_of_scores_by_distance_coincide(seed):
     """Pairs, elements and distances: a table of (5, 5) would hide a transposed one."""

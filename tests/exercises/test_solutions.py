@@ -98,6 +98,7 @@ def test_kv_heads_are_dealt_out_as_the_library_does(num_devices, num_kv_heads):
 
 MODULES = [exercise for exercise in ALL.values() if isinstance(exercise, ModuleExercise)]
 SIZES = {"d_in": 64, "d_out": 128, "num_heads": 2, "num_kv_heads": 1, "head_dim": 64, "base": 10000.0}
+SIZES |= {"positions": range(512), "max_len": 512}
 
 
 @pytest.mark.parametrize("exercise", MODULES, ids=lambda exercise: exercise.name)

@@ -9,7 +9,7 @@ import torch
 from course_grader.judging.remote_answers import RemoteAnswer, plain_result
 from course_grader.judging.remote_notebook import EXTRA_STARTS, OutOfTime, RemoteNotebook
 from course_grader.sandbox import NotebookEnded, OpaqueValue, ResourceLimits, SandboxLost
-from course_lib.exercises import LearnerError
+from course_lib.exercises import LearnerError, Ran
 
 LOADED = {"loaded": {"f": "function"}}
 CELLS = [(1, "a"), (3, "b")]
@@ -145,7 +145,7 @@ def test_a_class():
     with remote(script, [LOADED]) as notebook:
         module = answer_of(notebook).build((2, 3), 0)
         assert module.parameters == {"w": (2, 3)} and module.plain_modules == ["a\\u202e"] and not module.forward
-        assert module.run({}, (torch.zeros(1),)) == (1, [], {"w": None, "v": None}, [], None, None, [])
+        assert module.run({}, (torch.zeros(1),)) == Ran(1, [], {"w": None, "v": None}, [], None, None, [], 0, [])
         notebook.forget()
         with pytest.raises(LearnerError, match="its process ended before"):
             module.run({}, (torch.zeros(1),))
