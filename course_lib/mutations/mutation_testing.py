@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from .operators import MADE, mutations
 from .source import Source
 
-PATIENCE, LEAST_SECONDS = 10, 20.0  # how many times as long as right code a run may take, and seconds it always has
+PATIENCE, LEAST_SECONDS = 10, 60.0  # how many times as long as right code a run may take, and seconds it always has
 TOO_LONG = "the time ran out"
 AT_IMPORT = "the tests can't be run any more"
 
@@ -86,12 +86,14 @@ def survival(file: Path, planted: Sequence[Planted], arguments: Sequence[str]) -
         arguments: pytest's, such as ["test_heads.py"].
 
     Raises:
-        ValueError: The tests don't pass as the file is.
+        ValueError: The tests don't pass as the file is, or they pass without it.
     """
     begun = time.monotonic()
     failed = _first_failure(file, None, arguments, None)
     if failed is not None:
         raise ValueError(f"the tests must pass before a mistake is planted, and {failed} doesn't")
+    if _first_failure(file, "raise ImportError", arguments, None) is None:
+        raise ValueError(f"the tests don't import {file}, so no mistake in it can fail them: do they import a copy?")
     seconds = max(LEAST_SECONDS, PATIENCE * (time.monotonic() - begun))
     for one in planted:
         yield Outcome(one, _first_failure(file, one.source, arguments, seconds))
@@ -124,11 +126,14 @@ def _run_tests(answer: Connection, file: str, source: str | None, arguments: lis
             if report.failed and self.name is None:
                 self.name = report.nodeid
 
+    sys.path.insert(0, os.getcwd())  # as `python -m pytest` has it
     if source is not None:
         _load_instead(file, source)
     first = FirstFailure()
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        status = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments], plugins=[first])
+        # Nobody reads why a test failed, and to write that down for large tensors can take longer than the test.
+        brief = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no", "--assert=plain"]
+        status = pytest.main([*brief, *arguments], plugins=[first])
     answer.send((first.name or AT_IMPORT) if status else None)
 
 

@@ -66,7 +66,7 @@ FORMS: Mapping[str, tuple[tuple[str, str | Mapping[str, str]], ...]] = {
         ("X = where(A, X, B)", "torch.where(A, X, B)"),
         ("X = where(A, B, X)", "torch.where(A, B, X)"),
     ),
-    "output-projection-missing": (("return LAYER(X)", "return X"),),
+    "output-projection-missing": (("return DROP(LAYER(X))", "return DROP(X)"), ("return LAYER(X)", "return X")),
     "returns-none": (("return X", "result = X"),),
     "weights-transposed": (("W @ V", "W.mT @ V"), ("matmul(W, V)", "W.mT @ V")),
     "weights-not-applied": (("W @ V", "V"), ("matmul(W, V)", "V")),

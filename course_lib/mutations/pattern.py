@@ -90,12 +90,21 @@ def is_lowest(node: ast.AST) -> bool:
     return "inf" in text or "finfo" in text or (isinstance(value, (int, float)) and value <= -1e4)
 
 
+def _is_own(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"
+
+
+def _is_dropout(node: ast.AST) -> bool:
+    return "drop" in getattr(node, "attr", "").lower()
+
+
 CONDITIONS: Mapping[str, Callable[[ast.AST], bool]] = {
     "ROOT": is_root,
     "LOW": is_lowest,
     "LAST": lambda node: literal(node) in (-1, 3),
     "ONE": lambda node: literal(node) == 1,
-    "LAYER": lambda node: isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self",
+    "LAYER": lambda node: _is_own(node) and not _is_dropout(node),  # without dropout the output stays the same
+    "DROP": lambda node: _is_own(node) and _is_dropout(node),
 }
 VARIABLE = re.compile(r"\b[A-Z]+\b")
 

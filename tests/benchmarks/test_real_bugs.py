@@ -13,6 +13,7 @@ from benchmarks.real_bugs.judging import judged
 from benchmarks.real_bugs.sources import Commit, NotFetched, fetched
 from benchmarks.real_bugs.summary import totals
 from course_lib.mistakes import CATALOGUE
+from course_lib.mutations import MADE
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "real_bugs" / "results.json"
 EVERY = [*CASES, *UNMEASURED]
@@ -53,6 +54,18 @@ def test_each_side_is_pinned_and_the_lines_to_blame_can_be_read(case):
     file, lines = case.blamed
     assert file.endswith(".py")
     assert 0 < lines.start < lines.stop
+
+
+def test_the_stored_kill_rates_add_up():
+    rates = json.loads(RESULTS.with_name("kill_rates.json").read_text(encoding="utf-8"))
+    rows = rates["repositories"]
+    named = [row["repository"] for row in [*rows, *rates["left out"]]]
+    assert rows and len(set(named)) == len(named)
+    for row in [*rows, *rates["left out"]]:
+        assert re.fullmatch(r"[0-9a-f]{40}", row["commit"]) and re.fullmatch(r"[\w.-]+/[\w.-]+", row["repository"])
+    for row in rows:
+        planted = [*row["caught"], *row["survive"]]
+        assert set(planted) <= set(MADE) and len(set(planted)) == len(planted) > 0 and row["tests"]
 
 
 def test_the_stored_results_are_those_of_the_table():

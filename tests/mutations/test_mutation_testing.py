@@ -69,6 +69,15 @@ def test_a_stronger_test_lets_fewer_survive(folder):
     assert sorted(path.name for path in folder.glob("*.py")) == ["attn.py", "test_leak.py", "test_shape.py"]
 
 
+@pytest.mark.slow
+def test_tests_in_a_folder_import_what_is_beside_the_folder(folder):
+    (folder / "tests").mkdir()
+    (folder / "test_shape.py").rename(folder / "tests" / "test_shape.py")
+    planted = [one for one in plantings(folder / "attn.py", "Attn") if one.mistake == "returns-none"]
+    (outcome,) = survival(folder / "attn.py", planted, ["tests"])
+    assert outcome.caught_by == "tests/test_shape.py::test_shape"
+
+
 def test_each_planting_is_the_file_with_one_line_changed(folder):
     planted = plantings(folder / "attn.py", "Attn")
     assert {"missing-scale", "mask-off-by-one", "softmax-wrong-axis", "merge-without-transpose"} <= {
@@ -101,6 +110,7 @@ def test_what_ends_the_tests_or_never_ends_is_caught(folder, monkeypatch):
             "target is 'attn.py': name a file and what is in it, as in attention.py:MyAttention.",
         ),
         ("attn.py:Attn", "test_fails.py", "must pass before a mistake is planted, and test_fails.py::test_no doesn't."),
+        ("attn.py:Attn", "test_other.py", "the tests don't import attn.py, so no mistake in it can fail them"),
         (
             "test_shape.py:test_shape",
             "test_shape.py",
@@ -109,6 +119,7 @@ def test_what_ends_the_tests_or_never_ends_is_caught(folder, monkeypatch):
     ],
 )
 def test_what_is_refused(folder, capsys, target, tests, said):
+    (folder / "test_other.py").write_text("def test_yes():\n    pass\n", encoding="utf-8")
     (folder / "test_fails.py").write_text("def test_no():\n    assert False\n", encoding="utf-8")
     assert main(["mutate", target, "--tests", tests]) == 2
     assert said in capsys.readouterr().err

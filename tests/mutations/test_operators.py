@@ -16,6 +16,7 @@ EXAMPLES = {
     "ONE": "1",
     "W": "s.softmax(-1)",
     "LAYER": "self.out",
+    "DROP": "self.dropout",
 }
 ROWS = [(mistake, pattern) for mistake, forms in FORMS.items() for pattern, _ in forms]
 
@@ -57,6 +58,10 @@ def test_only_the_lines_that_are_asked_for_change():
     text = "a = x.softmax(-1)\nb = y.softmax(-1)\n"
     assert [one.line for one in mutations(text, "no-softmax")] == [1, 2]
     assert [one.line for one in mutations(text, "no-softmax", within=(2, 2))] == [2]
+
+
+def test_to_leave_out_the_last_dropout_is_no_mistake():
+    assert not list(mutations("def forward(self):\n    return self.dropout(x)\n", "output-projection-missing"))
 
 
 def test_operators_make_mistakes_of_the_catalogue():

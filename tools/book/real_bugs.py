@@ -1,8 +1,10 @@
 """Write the page on published bugs, from what the last run of benchmarks/real_bugs stored."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from course_lib.mistakes import CATALOGUE
@@ -24,7 +26,10 @@ def parts(root: Path) -> dict[str, str]:
     benchmarks, mistakes = root / "benchmarks", list(CATALOGUE)
     data = _stored(benchmarks, "real_bugs", " --fetch")
     operators = _stored(benchmarks, "default_operators")
-    first = json.loads((benchmarks / "real_bugs" / "first.json").read_text(encoding="utf-8"))
+    first, rates = (
+        json.loads((benchmarks / "real_bugs" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("first", "kill_rates")
+    )
     rows = [row for row in data["cases"] if "not measured" not in row]
     return {
         "totals": totals(data["totals"], first["real_bugs"]),
@@ -33,6 +38,10 @@ def parts(root: Path) -> dict[str, str]:
         "left out": left_out(data),
         "operators": operator_table(operators["operators"], mistakes),
         "operators' totals": operator_totals(operators["totals"], first["default_operators"]),
+        "kill rates": kill_rates(rates["repositories"]),
+        "survivors": survivors(rates["repositories"], mistakes),
+        "kill totals": kill_totals(rates),
+        "not planted": "".join(f"- {_repository(row)}: {row['why']}.\n" for row in rates["left out"]),
         "versions": ", ".join(f"{name} {version}" for name, version in data["versions"].items()),
     }
 
@@ -76,6 +85,35 @@ def left_out(data: Mapping[str, Any]) -> str:
     return "".join(f"- [{title}]({link}): {why}.\n" for title, link, why in unmeasured + named)
 
 
+def kill_rates(rows: Sequence[Row]) -> str:
+    """Return a table with a row per repository: how many of the planted mistakes its tests catch."""
+    lines = []
+    for row in rows:
+        planted = len(row["caught"]) + len(row["survive"])
+        lines.append((_repository(row), f"`{row['name']}` in `{row['file']}`", f"{len(row['caught'])} of {planted}"))
+    return markdown.table(("repository", "attention", "caught"), *lines)
+
+
+def survivors(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
+    """Return a table with a row per mistake: in how many of the repositories with it it survives."""
+    caught, survive = (Counter(name for row in rows for name in row[what]) for what in ("caught", "survive"))
+    planted = caught + survive
+    order = sorted(planted, key=lambda name: (-survive[name] / planted[name], -planted[name], name))
+    lines = [(_mistake({"mistake": name}, mistakes), f"{survive[name]} of {planted[name]}") for name in order]
+    return markdown.table(("mistake", "survives in"), *lines)
+
+
+def kill_totals(rates: Mapping[str, Any]) -> str:
+    """Return how many repositories there are and what their tests catch, in sentences."""
+    rows = rates["repositories"]
+    caught, survive = ([len(row[what]) for row in rows] for what in ("caught", "survive"))
+    shares = [killed / (killed + alive) for killed, alive in zip(caught, survive, strict=True)]
+    return (
+        f"On {rates['date']} the tests of {len(rows)} repositories caught {sum(caught)} of {sum(caught + survive)} "
+        f"planted mistakes: {min(shares):.0%} to {max(shares):.0%}, with a median of {median(shares):.0%}."
+    )
+
+
 def operator_totals(counts: Mapping[str, Any], first: Mapping[str, Any]) -> str:
     """Return what is found of the operators, in sentences."""
     return (
@@ -100,6 +138,11 @@ def _stored(benchmarks: Path, name: str, options: str = "") -> dict[str, Any]:
     if not file.exists():
         raise ValueError(f"{name}/results.json is missing: run `python -m benchmarks.{name}{options}`.")
     return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _repository(row: Row) -> str:
+    name, commit = row["repository"], row["commit"]
+    return f"[{name}](https://github.com/{name}/tree/{commit})@{commit[:7]}"
 
 
 def _answers(row: Row) -> tuple[str, str]:
