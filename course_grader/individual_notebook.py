@@ -29,21 +29,21 @@ def individual_notebook(solution: Any, lesson: str, sheet: int) -> NotebookNode:
     own = [markdown_cell([HEADING, ABOUT.format(sheet)])]
     for exercise in individual_exercises(lesson, sheet):
         own += exercise_cells(exercise.title, exercise, sheet)
-    return _with_cells(solution, [*cells[:-LAST], *own, *cells[-LAST:]])
+    return _with_cells(solution, cells, own)
 
 
 def explained_notebook(solution: Any, lesson: str) -> NotebookNode:
     """Return the teacher's notebook of a lesson with its question in words; the given one stays as it is."""
-    cells, exercise = solution.cells, written_exercises()[f"explain_{lesson}"]
-    own = exercise_cells(exercise.title, exercise)
-    return _with_cells(solution, [*cells[:-LAST], *own, *cells[-LAST:]])
+    exercise = written_exercises()[f"explain_{lesson}"]
+    return _with_cells(solution, solution.cells, exercise_cells(exercise.title, exercise))
 
 
-def _with_cells(solution: Any, cells: list[NotebookNode]) -> NotebookNode:
+def _with_cells(solution: Any, cells: list[NotebookNode], more: list[NotebookNode]) -> NotebookNode:
+    """Return a copy of a notebook with these cells, and more of them before the last."""
     from nbformat import from_dict
 
     notebook: Any = from_dict(solution.copy())
-    notebook.cells = cells
+    notebook.cells = [*cells[:-LAST], *more, *cells[-LAST:]]
     return notebook
 
 

@@ -91,9 +91,12 @@ def released_exercises(
     """
     from course_lib.exercises import EXERCISES, gradable, written_exercises
 
-    chosen, offered = set(lessons), gradable() if individual else EXERCISES | written_exercises()
-    left_out = () if explain else written_exercises()
-    exercises = [each for each in offered.values() if each.lesson in chosen and each.name not in left_out]
+    chosen, written = set(lessons), written_exercises()
+    exercises = [
+        each
+        for name, each in gradable().items()
+        if each.lesson in chosen and (name in EXERCISES or (explain if name in written else individual))
+    ]
     return tuple(ReleasedExercise(each.name, each.lesson, each.title, each.difficulty) for each in exercises)
 
 

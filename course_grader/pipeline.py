@@ -148,8 +148,9 @@ def _whose_sheet(task: GradingTask, release: Release) -> Iterator[str]:
 
 def _known(results: Sequence[StudentResult], release: Release) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield ((student, exercise), a sentence) on each answer in words and each wrong one to a question of one's own."""
-    for result, (name, exercise) in product(results, written_exercises().items()):
-        yield (result.student, name), f"A good answer says: {'; '.join(exercise.look_for)}."
+    asked = [written_exercises()[each.name] for each in release.exercises if each.name in written_exercises()]
+    for result, exercise in product(results, asked):
+        yield (result.student, exercise.name), f"A good answer says: {'; '.join(exercise.look_for)}."
     for result in results if release.is_individual else ():
         sheet = sheet_for(result.student, release.sheets)
         wrong = {mark.verdict.name for mark in result.marks if not mark.verdict.passed} if sheet else set()

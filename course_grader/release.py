@@ -58,11 +58,12 @@ def make_release(
         complete = Path(temporary) / name
         complete.mkdir()
         notebook_of = {path.name: nbformat.read(path, as_version=4) for path in solutions}
+        if explain:
+            notebook_of = {file: explained_notebook(one, file[:2]) for file, one in notebook_of.items()}
         texts = {}
         for sheet in sheets or (None,):
             for file, notebook in notebook_of.items():
-                own = explained_notebook(notebook, file[:2]) if explain else notebook
-                own = individual_notebook(own, file[:2], sheet.number) if sheet else own
+                own = individual_notebook(notebook, file[:2], sheet.number) if sheet else notebook
                 about = stamp | {"sheet": str(sheet.number)} if sheet else stamp
                 texts[f"{sheet.folder}/{file}" if sheet else file] = _as_json(_stamped(student_notebook(own), about))
         for path, text in texts.items():

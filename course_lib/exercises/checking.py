@@ -106,11 +106,12 @@ def _other_state(exercise: Exercise, answer: Any) -> str:
 
 def exercise_named(name: str) -> Exercise:
     """The exercise of that name; a ValueError lists similar names, or all of them, if there is none."""
-    if name not in ALL and name not in written_exercises():
+    exercise = ALL.get(name) or written_exercises().get(name)
+    if exercise is None:
         near = difflib.get_close_matches(str(name), ALL, n=3, cutoff=0.4)
         rest = f"did you mean {', '.join(near)}?" if near else f"the exercises are {', '.join(EXERCISES)}."
         raise ValueError(f"there is no exercise {name!r}; {rest}")
-    return (ALL | written_exercises())[name]
+    return exercise
 
 
 def own_exercise(name: str, sheet: int) -> Exercise:

@@ -116,9 +116,8 @@ class LayerExercise(WithWrongAnswers):
         if run.pieces:
             options = {"steps": run.pieces, "cache": FromSource(*self.cache, tuple(sizes)), "counted": True}
         options |= {"cotangent": rng.normal(*run.x.shape)} if run.trains else {}
-        right = _ran(
-            self.solution, weights, sizes, run, options
-        )  # first: what PyTorch imports here costs no learner time
+        # The right one first: what PyTorch imports meanwhile costs the learner no time.
+        right = _ran(self.solution, weights, sizes, run, options)
         ran = module.run(weights, (run.x,), **options)
         if ran.changed:
             return not_passed("Your module changes `x` in place.", "input-modified")

@@ -5,19 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from course_lib.mistakes import CATALOGUE
 
-from .answer import Answer
-from .exercise import Exercise
-from .input_generator import InputGenerator
-from .learner_error import LearnerError
 from .lines_of_code import question_about
-from .verdict import Verdict, not_passed, passed, stopped
+from .returning import ReturningExercise
+from .verdict import Verdict, not_passed, passed
 
 
 @dataclass(frozen=True, kw_only=True)
-class NameExercise(Exercise):
+class NameExercise(ReturningExercise):
     """An exercise whose answer is the id of a mistake; the solution returns the right one.
 
     Attributes:
@@ -28,17 +26,13 @@ class NameExercise(Exercise):
     seen: str
     against: Mapping[str, str] = field(default_factory=dict)
 
-    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
-        try:
-            name = answer.call((), seed=0).result
-        except LearnerError as error:
-            return stopped(error, (self.name, answer.name), {})
-        if name is None:
+    def _judge_given(self, given: Any) -> Verdict:
+        if given is None:
             hint = f"What does the last line of `{self.name}` give back?"
             return not_passed("Your function gives back None: is a `return` missing?", "returns-none", hint=hint)
-        if not isinstance(name, str):
-            return not_passed(f"The answer is a {type(name).__name__}; it should be a name such as 'no-softmax'.")
-        return judge_name(name, self.solution(), self.seen, self.given, self.against)
+        if not isinstance(given, str):
+            return not_passed(f"The answer is a {type(given).__name__}; it should be a name such as 'no-softmax'.")
+        return judge_name(given, self.solution(), self.seen, self.given, self.against)
 
 
 def judge_name(name: str, right: str, seen: str, source: str, against: Mapping[str, str] | None = None) -> Verdict:

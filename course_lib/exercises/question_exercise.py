@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from .answer import Answer
-from .exercise import Exercise
-from .input_generator import InputGenerator
-from .learner_error import LearnerError
+from .returning import ReturningExercise
 from .review_answers import is_right, is_too_rough
-from .verdict import Verdict, not_passed, passed, stopped
+from .verdict import Verdict, not_passed, passed
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionExercise(Exercise):
+class QuestionExercise(ReturningExercise):
     """A question with drawn numbers; its answer counts however it is written, as in `review`.
 
     Attributes:
@@ -24,11 +22,7 @@ class QuestionExercise(Exercise):
     why: str
     about: str
 
-    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
-        try:
-            given = answer.call((), seed=0).result
-        except LearnerError as error:
-            return stopped(error, (self.name, answer.name), {})
+    def _judge_given(self, given: Any) -> Verdict:
         right = self.solution()
         if is_right(right, given):
             return passed(self.why)

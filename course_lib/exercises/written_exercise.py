@@ -6,19 +6,16 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from .answer import Answer
-from .exercise import Exercise
-from .input_generator import InputGenerator
-from .learner_error import LearnerError
-from .returning import returning
-from .verdict import NEEDS_REVIEW, Verdict, not_passed, not_written, stopped
+from .returning import ReturningExercise, returning
+from .verdict import NEEDS_REVIEW, Verdict, not_passed, not_written
 
 QUESTIONS = Path(__file__).with_name("written_questions.toml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WrittenExercise(Exercise):
+class WrittenExercise(ReturningExercise):
     """A question in words; the solution gives back one good answer.
 
     Attributes:
@@ -27,14 +24,10 @@ class WrittenExercise(Exercise):
 
     look_for: tuple[str, ...]
 
-    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
-        try:
-            text = answer.call((), seed=0).result
-        except LearnerError as error:
-            return stopped(error, (self.name, answer.name), {})
-        if not isinstance(text, str):
-            return not_passed(f"Let the function give a text back, in quotes; it gives back a {type(text).__name__}.")
-        return Verdict(NEEDS_REVIEW, f"“{' '.join(text.split())}”") if text.split() else not_written()
+    def _judge_given(self, given: Any) -> Verdict:
+        if not isinstance(given, str):
+            return not_passed(f"Let the function give a text back, in quotes; it gives back a {type(given).__name__}.")
+        return Verdict(NEEDS_REVIEW, f"“{' '.join(given.split())}”") if given.split() else not_written()
 
 
 @cache

@@ -65,17 +65,17 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     built = ThreadPoolExecutor(1).submit(_build_book) if args.browser else None  # beside tests, many of which wait
     alone = bool(rows) or args.browser_only
-    beside = None
+    library = None  # its tests run beside the lessons: either waits now and then
     if not (alone or args.lessons_only or args.names):
-        library = root, "the library's tests", [*SEPARATE, "tests"], args.workers
-        beside = ThreadPoolExecutor(1).submit(check_tests, *library)  # beside the lessons: either waits now and then
+        tests = root, "the library's tests", [*SEPARATE, "tests"], args.workers
+        library = ThreadPoolExecutor(1).submit(check_tests, *tests)
         notes += [] if shutil.which("bwrap") else [NO_SANDBOX]
-        rows += [beside.result()] if args.library_only else []
     if not (alone or args.library_only):
         gpu = sees_gpu()
-        rows += check_lessons(root, lessons, args.workers, gpu, "twice" if thorough else "short", beside is not None)
-        rows[:0] = [beside.result()] if beside else []
+        rows += check_lessons(root, lessons, args.workers, gpu, "twice" if thorough else "short", library is not None)
         notes = [*[ONCE] * (not thorough), *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
+    if library is not None:
+        rows.insert(0, library.result())
     if built is not None:
         rows.append(("the book", "", built.result()))
     if args.browser:
