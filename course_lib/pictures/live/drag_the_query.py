@@ -20,7 +20,7 @@ from .toy_head import toy_projections
 
 FIRST = dream_big().words.index("work")  # the word of the toy head whose query is shown first
 DIVISORS = (1, 2, 4, 8, 16, 32, 64)  # scores are divided by the square root of one of them
-DIGITS = 6  # of what is drawn
+DIGITS = 5  # of what is drawn: machines differ in the sixth of what they compute in float32
 ALONG = "the sideways part", "the part along the query"  # axes of the plane of a query that is wider than 2
 PRINCIPAL = "the first principal component", "the second"
 TITLE = "Where does a query look, and why divide by √d?"
