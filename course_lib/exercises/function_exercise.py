@@ -80,8 +80,6 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
         trained: Whether gradients are what the exercise is about, as its text says: right numbers without them don't
             pass. Elsewhere they pass with a note.
         extract: (result, *arguments) -> the values to compare, if the result itself can't be compared.
-        usual: The share of the points that an answer earns which is right in all usual calls and wrong at the edges.
-        without_gradients: That of one which is right in all calls, and through which no gradient goes.
     """
 
     axes: str = ""
@@ -92,8 +90,6 @@ class FunctionExercise(WithWrongAnswers, WithDrawnCases):
     gradients: tuple[str, ...] = ()
     trained: bool = False
     extract: Callable[..., Any] | None = None
-    usual: float = 0.5
-    without_gradients: float = 0.75
 
     def example(self, rng: InputGenerator) -> list[Any]:
         """See `Exercise`."""

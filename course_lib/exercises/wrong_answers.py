@@ -26,13 +26,17 @@ RIGHT, RESULT = "right", "result"  # in the code of a wrong answer: the solution
 
 @dataclass(frozen=True, kw_only=True)
 class WithWrongAnswers(Exercise):
-    """An exercise that knows wrong answers.
+    """An exercise that knows wrong answers, and what is right in an answer that does not pass.
 
     Attributes:
         wrong: The likeliest first, as text that `wrong_answers` reads.
+        usual: The share of the points for an answer that is right with all usual sizes and values, and wrong at an edge.
+        without_gradients: The share for one that computes everything right, and lets no right gradient through.
     """
 
     wrong: str = ""
+    usual: float = 0.5
+    without_gradients: float = 0.75
 
     @property
     def known(self) -> tuple[Wrong, ...]:

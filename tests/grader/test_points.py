@@ -11,6 +11,7 @@ from course_grader.sandbox import ResourceLimits, Sandbox
 from course_grader.submissions import SubmittedNotebook, read_notebook
 from course_lib.exercises import EXERCISES, InputGenerator, not_passed, passed
 from course_lib.exercises.local_answer import LocalAnswer
+from course_lib.exercises.wrong_answers import EditedSolution
 from tests.grader.synthetic_class import RELEASE, notebook, student_result
 
 EDGE = "def softmax_rows(scores):\n    return scores.exp() / scores.exp().sum(-1, keepdim=True)"  # no guard: inf / inf
@@ -74,6 +75,10 @@ class GroupedQueryWithGaps(nn.Module):
     assert marks["GroupedQuery"].points == 0 and marks["GroupedQueryWithGaps"].points == 0
 
 
+def with_output(joined):
+    return EditedSolution(EXERCISES["Wrapper"].solution, f"self.out_proj(joined) => self.out_proj({joined})").answer
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "share"),
     [
@@ -81,6 +86,12 @@ class GroupedQueryWithGaps(nn.Module):
         ("merge_heads", lambda x: x.permute(1, 2, 0, 3).flatten(2) * (x.dtype.itemsize == 8), 0.5),
         ("merge_heads", lambda x: x.permute(1, 2, 0, 3).flatten(2).squeeze(), 0.5),
         ("merge_heads", lambda x: x.flatten(2), 0.0),
+        ("Wrapper", with_output("joined.detach()"), 0.75),
+        ("Wrapper", with_output("joined.squeeze()"), 0.5),
+        ("Wrapper", with_output("joined * (x.shape[-1] != joined.shape[-1])"), 0.5),  # wrong where widths are equal
+        ("Wrapper", with_output("joined.detach().squeeze()"), 0.5),
+        ("Wrapper", with_output("1 * joined"), None),
+        ("Wrapper", with_output("joined.flip(1)"), 0.0),
     ],
 )
 def test_the_share_says_how_far_an_answer_gets(name, answer, share):

@@ -51,10 +51,15 @@ class ModuleJudge:
         exercise: What was asked for.
         answer: The learner's class.
         rng: Where sizes, weights and inputs come from.
+        gradients: Whether gradients are compared, too.
+        edges: Whether equal sizes, a batch or a text of 1, and float32 are tried, too.
     """
 
-    def __init__(self, exercise: ModuleTask, answer: Answer, rng: InputGenerator) -> None:
+    def __init__(
+        self, exercise: ModuleTask, answer: Answer, rng: InputGenerator, *, gradients: bool = True, edges: bool = True
+    ) -> None:
         self.exercise, self.answer, self.rng = exercise, answer, rng
+        self.gradients, self.edges = gradients, edges
         self.layouts: CandidateLayouts | None = None  # of the last construction
         self.fitting: list[int] | None = None  # the candidate layouts that fit all runs so far
         self.readable = True
@@ -73,10 +78,19 @@ class ModuleJudge:
             return passed(
                 f"Right on {len(self.right)} inputs of different sizes, with its gradients.", tuple(self.notes)
             )
+        if self.gradients and self.fitting:
+            wrong = replace(wrong, share=self._share())
         said = " ".join((wrong.message, *wrong.evidence))
         if wrong.state != NOT_PASSED or self.built in said or "The module was built with" in said:
             return wrong
         return replace(wrong, evidence=(*wrong.evidence, self._now()))
+
+    def _share(self) -> float:
+        """Return how much of the exercise is right in an answer whose output was right at least once."""
+        for share, edges in ((self.exercise.without_gradients, True), (self.exercise.usual, False)):
+            if ModuleJudge(self.exercise, self.answer, self.rng, gradients=False, edges=edges).verdict():
+                return share
+        return 0.0
 
     def _first_wrong(self) -> Verdict | None:
         exercise = self.exercise
@@ -85,7 +99,7 @@ class ModuleJudge:
             for sizes in construction_sizes(*drawn_from):
                 if (wrong := self._construction(sizes)) is not None:
                     return wrong
-            for sizes in special_sizes(*drawn_from) if self.readable else ():
+            for sizes in special_sizes(*drawn_from) if self.readable and self.edges else ():
                 if (wrong := self._construction(sizes, self.layouts)) is not None:
                     return wrong
         except LearnerError as error:
@@ -131,6 +145,8 @@ class ModuleJudge:
         if layouts.odd:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
         asked = special_runs(sizes, runs[1]) if earlier else runs
+        if not self.edges:
+            asked = [run for run in runs if min(run.batch, run.num_tokens) > 1]
         drawn = [draw_run(exercise, layouts, run, self.rng) for run in asked]
         # What is wrong without a cache is found first, so that nobody looks for it in a cache that is right.
         tried = [drawn[0].at_once, *drawn] if exercise.in_steps else drawn
@@ -145,7 +161,7 @@ class ModuleJudge:
         if not self.readable or earlier:
             return None
         wrong = self._vectors(layouts, runs[0])
-        return self._elsewhere(module, layouts, drawn[0]) if wrong is None else wrong
+        return self._elsewhere(module, layouts, drawn[0]) if wrong is None and self.edges else wrong
 
     def _passes_anew(self, layouts: CandidateLayouts, run: DrawnRun) -> bool:
         """Return whether a module that ran nothing before passes a run."""
@@ -211,6 +227,8 @@ class ModuleJudge:
             about = self._right_so_far()
             if sizes.training and any(equal(evaluated, output) for output in outputs.values()):
                 return wrong_in_training(found, about)
+            if not self.gradients:
+                return not_passed(found.sentence)  # to name it takes long, and nobody reads it
             return WrongRun(self.exercise, self.answer, layouts, run, ran, expected, found, about).verdict()
         self.fitting = fitting
         if note := precision_note(ran.result, outputs[fitting[0]]):
@@ -220,13 +238,14 @@ class ModuleJudge:
         return self._gradients(ran, layouts, run)
 
     def _gradients(self, ran: Ran, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
-        wrong = judge_gradients(ran, layouts, self.fitting or (), run.weights, run.x, run.cotangent)
+        cotangent = run.cotangent if self.gradients else None
+        wrong = judge_gradients(ran, layouts, self.fitting or (), run.weights, run.x, cotangent)
         if wrong is not None:
             return wrong
         self.right.append(self.about)
         sizes = run.sizes
         unused = [name for name in layouts.odd if sizes.num_tokens > 1 and is_zero(ran.gradients.get(name))]
-        asked = run.cotangent is not None and not sizes.training
+        asked = cotangent is not None and not sizes.training
         return no_gradient(unused, self.readable) if unused and asked else None
 
     def _vectors(self, layouts: CandidateLayouts, run: RunSizes) -> Verdict | None:
