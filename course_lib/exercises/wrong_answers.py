@@ -30,7 +30,7 @@ class WithWrongAnswers(Exercise):
 
     Attributes:
         wrong: The likeliest first, as text that `wrong_answers` reads.
-        usual: The share of the points for an answer that is right with all usual sizes and values, and wrong at an edge.
+        usual: The share of the points for an answer that is right with usual sizes and values, and wrong at an edge.
         without_gradients: The share for one that computes everything right, and lets no right gradient through.
     """
 

@@ -144,9 +144,7 @@ class ModuleJudge:
         runs = run_sizes(sizes, self.rng, exercise.cache is not None, not self.right, exercise.in_tiles)
         if layouts.odd:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
-        asked = special_runs(sizes, runs[1]) if earlier else runs
-        if not self.edges:
-            asked = [run for run in runs if min(run.batch, run.num_tokens) > 1]
+        asked = special_runs(sizes, runs[1]) if earlier else runs if self.edges else [run for run in runs if run.usual]
         drawn = [draw_run(exercise, layouts, run, self.rng) for run in asked]
         # What is wrong without a cache is found first, so that nobody looks for it in a cache that is right.
         tried = [drawn[0].at_once, *drawn] if exercise.in_steps else drawn

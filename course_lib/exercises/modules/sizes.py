@@ -91,6 +91,11 @@ class RunSizes(NamedTuple):
         return self.std >= FAR
 
     @property
+    def usual(self) -> bool:
+        """Whether there is more than one sample, and more than one token."""
+        return min(self.batch, self.num_tokens) > 1
+
+    @property
     def repeated(self) -> bool:
         """Whether the same call is made a second time, in evaluation."""
         return self.training or (self.std == 1 and self.batch > 1)
