@@ -36,7 +36,7 @@ def individual_exercises(lesson: str, sheet: int) -> tuple[Exercise, ...]:
         sheet: The number of the sheet, an integer from 0.
     """
     rng = InputGenerator(1_000_003 * sheet + int(lesson))
-    asked = draw_questions(rng, lambda number: number <= lesson)
+    asked = draw_questions(rng, lesson)
     questions = [
         QuestionExercise(
             returning(f"question_{lesson}_{letter}", lesson, question.answer),

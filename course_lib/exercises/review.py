@@ -79,18 +79,24 @@ def review(lesson: str, answers: Sequence[Any] | None = None, *, seed: int = 0) 
 
 
 def _drawn(lesson: str, seed: int) -> list[Question]:
-    questions = draw_questions(InputGenerator(1000 * seed + int(lesson)), lambda number: number < lesson)
+    questions = draw_questions(InputGenerator(1000 * seed + int(lesson)), f"{int(lesson) - 1:02}")
     if not questions:
         raise ValueError(f"lesson is {lesson!r}, before which there are no questions: the first is '02'.")
     return questions
 
 
-def draw_questions(rng: InputGenerator, asks: Callable[[str], bool]) -> list[Question]:
-    """Draw three questions with their numbers from the lessons whose numbers are asked for; fewer if there are none."""
-    known: list[tuple[str, Callable[[InputGenerator], tuple[str, Any, str]]]] = [
-        (number, question) for number, questions in QUESTIONS.items() if asks(number) for question in questions
-    ]
-    return [Question(*question(rng), number) for number, question in rng.shuffled(known)[:COUNT]]
+def draw_questions(rng: InputGenerator, last: str) -> list[Question]:
+    """Draw three questions with their numbers from the lessons up to the last; fewer if there are none.
+
+    The first is from the last lesson that has questions or from the one before it, so that nothing waits long.
+    """
+    known: list[tuple[str, Callable[[InputGenerator], tuple[str, Any, str]]]] = rng.shuffled(
+        [(number, question) for number, questions in QUESTIONS.items() if number <= last for question in questions]
+    )
+    latest = sorted({number for number, _ in known})[-2:]
+    first = [one for one in known if one[0] in latest][:1]
+    asked = [*first, *(one for one in known if one not in first)]
+    return [Question(*question(rng), number) for number, question in asked[:COUNT]]
 
 
 def _line(question: Question, answer: Any, right: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,123 @@ def _shared(rng: InputGenerator) -> Drawn:
     )
 
 
+def _same_distance(rng: InputGenerator) -> Drawn:
+    key, back, shift = rng.sizes(3, 2, 9)
+    return (
+        f"A query at position {key + back} and a key at position {key} are rotated. The same query now stands at "
+        f"position {key + back + shift}. At which position does the same key get the same score?",
+        key + shift,
+        f"The score depends on the distance alone, which stays {back}.",
+    )
+
+
+def _padding(rng: InputGenerator) -> Drawn:
+    lengths = rng.sizes(3, 2, 9)
+    return (
+        f"Texts of {lengths[0]}, {lengths[1]} and {lengths[2]} tokens become one batch. How many of its tokens "
+        "are padding?",
+        3 * max(lengths) - sum(lengths),
+        f"Each row is as long as the longest text, {max(lengths)}.",
+    )
+
+
+def _cross_scores(rng: InputGenerator) -> Drawn:
+    batch, heads, queries, keys = rng.sizes(4, 2, 9)
+    return (
+        f"In cross-attention with {heads} heads, {batch} samples of {queries} tokens attend to {keys} tokens of "
+        "another "
+        "text each. What is the shape of the scores?",
+        (batch, heads, queries, keys),
+        "(batch, head, query, key): queries come from one text, keys from the other.",
+    )
+
+
+def _next_position(rng: InputGenerator) -> Drawn:
+    prompt, written = rng.sizes(2, 3, 9)
+    return (
+        f"A model with a cache has read a prompt of {prompt} tokens and then {written} tokens that it wrote itself. "
+        "At which position, counted from 0, is the next token rotated?",
+        prompt + written,
+        f"The {prompt + written} tokens in the cache have the positions 0 to {prompt + written - 1}.",
+    )
+
+
+def _rolling(rng: InputGenerator) -> Drawn:
+    window, turns, rest = rng.sizes(3, 2, 9)
+    token = turns * (window + 8) + rest
+    return (
+        f"A rolling cache has {window + 8} slots, without sinks. Into which slot, from 0 on, goes the token at "
+        f"index {token}?",
+        token % (window + 8),
+        f"{token} modulo {window + 8}.",
+    )
+
+
+def _pages(rng: InputGenerator) -> Drawn:
+    size, *full = rng.sizes(3, 3, 9)
+    lengths = [size * pages + 1 for pages in full]
+    return (
+        f"A cache is cut into pages of {size} tokens. How many pages do two texts of {lengths[0]} and "
+        f"{lengths[1]} tokens take?",
+        sum(full) + 2,
+        "A page holds tokens of one text only, and the last page of each is not full.",
+    )
+
+
+def _packed(rng: InputGenerator) -> Drawn:
+    lengths, index = rng.sizes(3, 3, 9), rng.integer(3)
+    return (
+        f"Texts of {lengths[0]}, {lengths[1]} and {lengths[2]} tokens are packed into one row. Which position does the "
+        f"token at index {lengths[0] + lengths[1] + index} of the row have in its own text?",
+        index,
+        f"The third text begins at index {lengths[0] + lengths[1]}.",
+    )
+
+
+def _removed_head(rng: InputGenerator) -> Drawn:
+    heads, width = rng.sizes(2, 2, 9)
+    return (
+        f"One of {heads} heads is removed by setting columns of W^O to 0. d_out is {heads * width}. How many "
+        "columns are set?",
+        width,
+        "Those that read this head: as many as a head is wide.",
+    )
+
+
+def _rescaled(rng: InputGenerator) -> Drawn:
+    low, more = rng.integer(5), rng.integer(3) + 1
+    return (
+        f"Online softmax has seen scores of at most {low}. The next tile holds a score of {low + more}. By "
+        "which number is "
+        "the running sum multiplied before the tile is added?",
+        math.exp(-more),
+        f"e to the power of the old maximum minus the new one, -{more}.",
+    )
+
+
+def _changed_rows(rng: InputGenerator) -> Drawn:
+    tokens = rng.integer(5) + 4
+    changed = rng.integer(tokens - 1) + 1
+    return (
+        f"In causal attention over {tokens} tokens, the token at index {changed} is changed. How many rows of "
+        "the output "
+        "may differ?",
+        tokens - changed,
+        f"Its own row and those behind it, {changed} to {tokens - 1}.",
+    )
+
+
+def _copies_of_kv_head(rng: InputGenerator) -> Drawn:
+    kv_heads, copies = rng.sizes(2, 2, 9)
+    return (
+        f"The query heads of a model with {kv_heads} kv heads are cut evenly across {kv_heads * copies} "
+        "devices. How many "
+        "devices keep the cache of one kv head?",
+        copies,
+        f"{kv_heads * copies} devices share {kv_heads} kv heads.",
+    )
+
+
 QUESTIONS: dict[str, tuple[Callable[[InputGenerator], Drawn], ...]] = {
     "01": (_scale, _scores_shape, _row_sum),
     "02": (_visible, _hidden_score, _kept_weight, _padding_shape),
@@ -171,4 +289,14 @@ QUESTIONS: dict[str, tuple[Callable[[InputGenerator], Drawn], ...]] = {
     "04": (_stride, _transposed, _copies),
     "05": (_head_dim, _head_columns),
     "06": (_cache, _shared),
+    "07": (_same_distance,),
+    "08": (_padding, _cross_scores),
+    "09": (_next_position,),
+    "10": (_rolling,),
+    "11": (_pages,),
+    "12": (_packed,),
+    "13": (_removed_head,),
+    "14": (_rescaled,),
+    "15": (_changed_rows,),
+    "16": (_copies_of_kv_head,),
 }

@@ -4,7 +4,9 @@ import re
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
+from course_lib.attention import KVCache, apply_rotary, packed_positions, rotary_table
 from course_lib.exercises import SETS, review
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.review import COUNT, _drawn
@@ -44,9 +46,8 @@ def test_right_answers_pass_and_wrong_ones_are_told(lesson):
         asked = review(lesson, seed=seed)
         assert not asked and len(asked.lines) == COUNT and all(line.endswith(("?", '"2/7".')) for line in asked.lines)
     shown = review(lesson, ["nonsense", ..., (1, 2)])
-    assert shown.lines[0].startswith("✗ 'nonsense' is not it. Look again at lesson 0") and shown.lines[1].startswith(
-        "… "
-    )
+    assert shown.lines[0].startswith(f"✗ 'nonsense' is not it. Look again at lesson {_drawn(lesson, 0)[0].lesson}:")
+    assert shown.lines[1].startswith("… ")
     assert re.search("<li>", shown._repr_html_())
 
 
@@ -74,6 +75,36 @@ def test_answers_are_what_pytorch_gives(seed):
     (keys, hidden), answer = measured("_hidden_score", seed)
     scores = torch.zeros(keys).masked_fill(torch.arange(keys) < hidden, -torch.inf)
     assert scores.softmax(0).max().item() == pytest.approx(answer)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_of_later_lessons_are_what_the_library_gives(seed):
+    (query, key, moved), answer = measured("_same_distance", seed)
+    cos, sin = rotary_table(40, 8)
+    queries, keys = (apply_rotary(torch.randn(8).expand(1, 1, 40, 8), cos, sin)[0, 0] for _ in range(2))
+    torch.testing.assert_close(queries[query] @ keys[key], queries[moved] @ keys[answer], atol=1e-4, rtol=0)
+    lengths, answer = measured("_padding", seed)
+    batch = pad_sequence([torch.ones(length) for length in lengths], batch_first=True)
+    assert int((batch == 0).sum()) == answer
+    (heads, samples, queries, keys), answer = measured("_cross_scores", seed)
+    assert (torch.ones(samples, heads, queries, 2) @ torch.ones(samples, heads, keys, 2).mT).shape == answer
+    (prompt, written, _), answer = measured("_next_position", seed)
+    cache = KVCache(1, 1, 40, 2)
+    for count in (prompt, written):
+        cache.append(*torch.ones(2, 1, 1, count, 2))
+    assert cache.length == answer
+    (*lengths, index), answer = measured("_packed", seed)
+    assert packed_positions(lengths)[index] == answer
+    (tokens, changed), answer = measured("_changed_rows", seed)
+    assert int(torch.ones(tokens, tokens).tril()[:, changed].sum()) == answer
+    (low, high), answer = measured("_rescaled", seed)
+    assert answer == pytest.approx((torch.tensor(low).exp() / torch.tensor(high).exp()).item())
+
+
+@pytest.mark.parametrize("lesson", [lesson for lesson in SETS if lesson > "02"])
+def test_one_question_is_of_the_lesson_before_or_the_one_before_that(lesson):
+    asked = {number for seed in range(20) for number in [_drawn(lesson, seed)[0].lesson]}
+    assert asked == {f"{int(lesson) - back:02}" for back in (1, 2)}
 
 
 @pytest.mark.parametrize(
