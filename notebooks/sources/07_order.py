@@ -240,7 +240,7 @@ def turn(pair, angle):
     cos, sin = angle.cos(), angle.sin()
     return torch.stack([a * cos - b * sin, b * cos + a * sin])
 
-
+# %%
 query, key = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 1.5])
 
 
@@ -458,7 +458,7 @@ print(fill("two apart: " + apart, 80))
 lengths = torch.tensor([rotary_model.encode(one.text).shape[1] for one in stories(200)])
 print(f"tokens in a story: median {lengths.median()}, at most {lengths.max()}")
 
-
+# %%
 def loss_after(gap):  # of 20 stories, from the second sentence on
     losses = []
     for story in stories(20, seed=77):
@@ -471,7 +471,7 @@ def loss_after(gap):  # of 20 stories, from the second sentence on
         losses.append(nn.functional.cross_entropy(logits, tokens[0, start + 1 :]))
     return torch.stack(losses).mean().item()
 
-
+# %%
 for gap in (0, 10, 100):
     print(f"a gap of {gap:3}: loss {loss_after(gap):.2f}")
 
@@ -583,8 +583,9 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 
 # %%
 lost_two = with_rotation(base=10.0).write("Once there was a")
-print(fill(f"exponent: {lost_two}", 80), end="\n\n")
+print(fill(f"exponent: {lost_two}", 80))
 
+# %%
 order = torch.arange(16).view(8, 2).T.flatten()  # 0, 2, ... 14, then 1, 3, ... 15
 reordered = load_storyteller("llama").to(device)
 for attention in reordered.attentions:

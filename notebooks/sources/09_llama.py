@@ -268,7 +268,7 @@ def with_base(base):
         lambda d_in, d_out, heads: MyLlamaAttention(d_in, d_out, heads, 2, base, 192),
     )
 
-
+# %%
 mine = with_base(100.0)
 told = mine.write("Once there was an owl")
 print(fill(told, 80))
@@ -372,7 +372,7 @@ def tell(beginning, caches):
         unread = newest
     return mine.decode(tokens[0])
 
-
+# %%
 cached = tell("Once there was an owl", new_caches())
 print("the same story, word by word from the cache:", cached == told)
 

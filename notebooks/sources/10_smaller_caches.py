@@ -270,7 +270,7 @@ predict(guess, lambda: int(moved.nonzero()[-1]) - 9)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is 22. Each block moves information `window - 1` = 11 tokens further, so the reach is blocks times (window - 1).
+# Each block moves information `window - 1` = 11 tokens further, so the reach is blocks times (window - 1).
 #
 # </details>
 #
