@@ -5,9 +5,8 @@
 #
 # A model that writes has to remember something of every word so far, and this memory can grow larger than the model
 # itself. The remedy is drastic: let all heads share one set of keys and values. You write it, let it tell a story, and
-# count what it saves. You also see what it costs, in three trained models of each kind. But your class has a flaw: as
-# soon as it writes two texts at once, it can be slower than a class that shares nothing. You find out why, and repair
-# it.
+# count what it saves and what it costs. But your class has a flaw: as soon as it writes two texts at once, it can be
+# slower than a class that shares nothing. You find out why, and repair it.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 60 minutes.
 
@@ -48,7 +47,6 @@ from course_lib.inputs import dream_big
 from course_lib.pictures import draw_kv_sharing, head_heatmaps
 from course_lib.pictures.live import share_keys_and_values
 from course_lib.recorder import record
-from course_lib.show import show
 from course_lib.stories import (
     TRAINED,
     load_storyteller,
@@ -71,18 +69,18 @@ print(f"the model: {weights:,} bytes; kept per token: {per_token:,} bytes")
 print(f"tokens whose memory is as large as the model: {weights // per_token}")
 
 # %% [markdown]
-# A few pages of text, and the memory is larger than the model.
+# A page or two of text, and the memory is larger than the model.
 #
 # ## What a model has to remember
 #
-# A model that writes text produces one token at a time, which is added to the text before the next one is computed. The
-# query of the newest token is compared with the keys of *all* tokens so far, and its context is mixed from all their
-# values. Computing these keys and values again for every new token would be a waste, because a causal mask makes them
-# independent of what comes later. So they are kept from step to step in a **KV cache**. The queries are not: each of
-# them is used only once, for its own token.
+# A model that writes text produces one token at a time, which is added to the text before the next one is computed.
+# The query of the newest token is compared with the keys of *all* tokens so far, and its context is the weighted sum
+# of all their values. To compute these keys and values again for every new token would be a waste, because a causal
+# mask makes them independent of what comes later. So they are kept from step to step in a **KV cache**. The queries
+# are not: each of them is used only once, for its own token.
 #
-# In multi-head attention every head has keys and values of its own. **Predict.** How many numbers does one token add to
-# the cache in each layer, with four heads of width 2?
+# In multi-head attention every head has keys and values of its own. **Predict.** How many numbers does one token add
+# to the cache in each layer, with four heads of width 2?
 
 # %%
 d_in, d_out, num_heads = 3, 8, 4
@@ -93,25 +91,22 @@ guess = ...  # a number
 predict(guess, lambda: full.k_proj(x[0, -1]).numel() + full.v_proj(x[0, -1]).numel())
 
 # %% [markdown]
-# For each new token the whole cache is also *read*, and for long texts this reading can take more time than the
-# arithmetic. Noam Shazeer therefore lets all heads share a single head of keys and values. The heads keep their own
-# queries and their own part of the output projection
-# ([Fast Transformer Decoding: One Write-Head is All You Need, 2019](https://arxiv.org/abs/1911.02150)). In the formula
-# of a head, $K$ and $V$ lose their index $i$:
+# For each new token the whole cache is also *read*, and for long texts this can take more time than the arithmetic.
+# [Noam Shazeer](https://arxiv.org/abs/1911.02150) (2019) therefore lets all heads share a single head of keys and
+# values. The heads keep their own queries and their own part of the output projection. In the formula of a head, $K$
+# and $V$ lose their index $i$:
 #
 # $$
 # \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
-# This is **multi-query attention** (MQA). Each head can still look for something else, but all heads compare their
-# queries with the same keys and mix the same values.
+# This is **multi-query attention** (MQA).
 #
 # ## By hand
 #
 # The query matrix makes 8 numbers per token, as in lesson 05, but here for four heads of width 2. The key matrix and
-# the value matrix are only one head wide. They are the matrices of the library's class, to which yours is compared
-# below. As in the earlier lessons two of them are scaled up, this time by 5, because with untrained matrices and inputs
-# as small as ours the attention weights are nearly all alike.
+# the value matrix are only one head wide. (Two are scaled up, because with untrained matrices the attention weights are
+# nearly all alike.)
 
 # %%
 torch.manual_seed(1)
@@ -128,9 +123,9 @@ shapes = [tuple(one.shape) for one in (queries, keys, values)]
 print("queries:", shapes[0], " keys:", shapes[1], " values:", shapes[2])
 
 # %% [markdown]
-# Your `to_heads` of lesson 04 has split the queries. The keys and values have nothing to split, because they are one
-# head already. Can they go into the product as they are? `@` multiplies the last two axes and **broadcasts** the axes
-# in front of them. These are compared from the right: two sizes must be equal, or one of them 1 or missing. Then the
+# Your `to_heads` of lesson 04 has split the queries. The keys and values have nothing to split: they are one head
+# already. Can they go into the product as they are? `@` multiplies the last two axes and **broadcasts** the axes in
+# front of them. These are compared from the right: two sizes must be equal, or one of them 1 or missing. Then the
 # table of the smaller side is used for every table of the other.
 #
 # **Predict.** With four samples `queries @ keys.transpose(1, 2)` raises no error. The keys of which sample do the
@@ -154,9 +149,9 @@ predict(guess, lambda: sample_met(many_queries, many_keys))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The axes in front are (4, 4), sample and head, and (4,), sample. Compared from the right, the samples of the keys meet
-# the *heads* of the queries, so head 1 reads the keys of sample 1, a stranger's text. With five samples this would be
-# an error, and with one it would even be right. The keys need an axis of size 1 where the queries count their heads.
+# The axes in front are (4, 4), sample and head, and (4,), sample. Compared from the right, the samples of the keys
+# meet the *heads* of the queries, so head 1 reads the keys of sample 1, a stranger's text. With one sample it would
+# even be right. The keys need an axis of size 1 where the queries count their heads.
 #
 # </details>
 #
@@ -195,12 +190,12 @@ head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
 # They don't: head 3 looks at "and" whenever it can, while head 2 divides its attention almost evenly. The patterns
-# differ because the queries differ, but each head mixes the same six values.
+# differ because the queries differ, but each head adds up the same six values.
 #
 # ## Into a module
 #
 # **Write it yourself, from an empty class.** It is the one of lesson 05 with two narrower matrices: `k_proj` and
-# `v_proj` make one head for all. Lesson 15 examines your class once more.
+# `v_proj` make one head for all.
 
 # %%
 class MyMultiQueryAttention(nn.Module):
@@ -299,7 +294,7 @@ print("the outputs are equal")
 
 # %% [markdown]
 # Multi-query attention can therefore compute nothing that multi-head attention couldn't. What does it give up? Both
-# modules compute the same output, so that the same loss sends the same gradient back into both. Compare what their key
+# modules compute the same output, so the same loss sends the same gradient back into both. Compare what their key
 # matrices receive:
 
 # %%
@@ -325,20 +320,18 @@ predict(guess, lambda: next(way for way in same if same[way]))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is the sum, because a parameter that is used in four places receives a contribution from each of them. The gradient
-# is therefore what the four heads ask for together, and no head can change the keys for itself alone.
+# It is the sum: a parameter that is used in four places receives a contribution from each of them. No head can change
+# the keys for itself alone.
 #
 # </details>
 #
 # ## The middle ground: grouped queries
 #
-# One set of keys and values for all heads is the extreme. Four heads could also share *two* sets. This is
-# **grouped-query attention** (GQA). Each set is called a **kv head**, and their number is `num_kv_heads` ([Ainslie et
-# al., GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints,
-# 2023](https://arxiv.org/abs/2305.13245)).
+# Four heads could also share *two* sets of keys and values. This is **grouped-query attention** (GQA). Each set is
+# called a **kv head**, and their number is `num_kv_heads` ([Ainslie et al.](https://arxiv.org/abs/2305.13245), 2023).
 #
-# **Write it yourself.** Consecutive query heads share a kv head. Which one does query head number `query_head` read, if
-# all are counted from 0?
+# **Write it yourself.** Consecutive query heads share a kv head. Which one does query head number `query_head` read,
+# if all are counted from 0?
 
 # %%
 def kv_head_of(query_head, num_heads, num_kv_heads):  # three ints -> int
@@ -362,9 +355,9 @@ kv_head_of = filled("kv_head_of", kv_head_of)
 print("4 heads, 2 kv heads:", [kv_head_of(head, 4, 2) for head in range(4)])
 
 # %% [markdown]
-# The list is a convention. A model could also be trained with 0, 1, 0, 1, but if you run a trained model with the other
-# convention, the shapes are the same and the numbers are wrong, and no error tells you. To give each query head a copy
-# of its keys, `keys.repeat_interleave(2, dim=1)` follows the convention, while `keys.repeat(1, 2, 1, 1)` breaks it:
+# The list is a convention. If you run a model that was trained with 0, 1, 0, 1 under this one, the shapes are the
+# same and the numbers are wrong, and no error tells you. To give each query head a copy of its keys,
+# `keys.repeat_interleave(2, dim=1)` follows the convention, while `keys.repeat(1, 2, 1, 1)` breaks it:
 
 # %%
 # (b, g, t, d): a head is its own number
@@ -373,19 +366,8 @@ print("repeat_interleave:", two_heads.repeat_interleave(2, dim=1).flatten().toli
 print("repeat:           ", two_heads.repeat(1, 2, 1, 1).flatten().tolist())
 
 # %% [markdown]
-# The library's class `GroupedQueryAttention` also covers the two forms that you know, with as many kv heads as heads
-# and with one:
-
-# %%
-for form, num_kv_heads in ((full, 4), (reference, 1)):
-    grouped = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads).to(device)
-    grouped.load_state_dict(form.state_dict())
-    torch.testing.assert_close(grouped(samples), form(samples))
-print("num_kv_heads = 4: multi-head; num_kv_heads = 1: multi-query")
-
-# %% [markdown]
 # The next picture is measured: the weights of each kv head were changed in turn, and a line leads to every query head
-# that noticed. The lower boxes are what goes into the cache: four, two, and one per token.
+# that noticed. The lower boxes are what goes into the cache.
 
 # %%
 in_groups = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=2).to(device)
@@ -394,11 +376,9 @@ draw_kv_sharing(forms, x)
 
 # %% [markdown]
 # A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their mean,
-# and so are its value matrices. This changes the output, and so the authors train the model further, which they call
-# *uptraining*.
+# and so are its value matrices. Then it is trained a little more.
 #
-# Move the slider of the next figure from a kv head for each head to one for all. Its model is larger: choose which, and
-# watch what is left to remember.
+# Move the slider of the next figure from a kv head for each head to one for all, and watch what is left to remember.
 
 # %%
 share_keys_and_values()
@@ -427,39 +407,26 @@ surer = "weight split" if more > 0 else "multi-query"
 predict(guess, lambda: surer if abs(more) > 0.02 else "neither")
 
 # %%
-def loss_of(form):  # mean of three seeds, on stories held out
-    return sum(run["loss"] for run in card[form]["seeds"]) / 3
-
-
-print("form           bytes per token   loss   above best   sure who gave")
+print("form           bytes per token  loss             sure who gave")
 for form in ("weight split", "grouped-query", "multi-query"):
     kept = tokens_per_second(load_storyteller(form), num_tokens=2, rounds=1)
-    loss, order = loss_of(form), sure_of(form, "order")
-    above = loss - loss_of("best")
-    numbers = f"{kept.bytes_per_token:15.0f}  {loss:.4f}  {above:11.4f}"
-    print(f"{form:14} {numbers}   {order.min():.2f} to {order.max():.2f}")
+    loss, order = [run["loss"] for run in card[form]["seeds"]], sure_of(form, "order")
+    both = f"{min(loss):.3f} to {max(loss):.3f}   {min(order):.2f} to {max(order):.2f}"
+    print(f"{form:14} {kept.bytes_per_token:15.0f}  {both}")
 
 # %% [markdown]
-# The names are at their ceiling in all forms, so they can't tell the forms apart. The loss can: most of it can't be
-# learned, because nobody knows which story comes next. Therefore compare what lies above the loss of the course's best
-# storyteller. One set of keys and values costs something, under each of the three seeds, and two sets cost little. The
-# hardest question is who gave and who got. Grouped came out best in all three runs. We know no reason for it; three
-# runs don't make it a law.
-
-# %%
-pairs = zip(card["weight split"]["seeds"], card["multi-query"]["seeds"], strict=True)
-worse = sum(split["loss"] < shared["loss"] for split, shared in pairs)
-print("seeds under which multi-query has the larger loss:", worse, "of 3")
-
-# %% [markdown]
-# In larger models Shazeer found much faster decoding and "only minor quality degradation from the baseline". Ainslie et
-# al., with T5, write that one set "can lead to quality degradation", and that their grouped models come close to
-# multi-head attention in quality and to multi-query attention in speed.
+# The names don't tell the forms apart, and the loss hardly does. The three ranges overlap: at this size, keeping a
+# quarter of the memory costs no more than an unlucky seed does. The hardest question is who gave and who got. Grouped
+# came out best in all three runs. We know no reason for it; three runs don't make it a law.
+#
+# In larger models Shazeer found "only minor quality degradation from the baseline". Ainslie et al. write that one set
+# "can lead to quality degradation", and that grouped models come close to multi-head attention in quality and to
+# multi-query attention in speed.
 #
 # ## What it saves: the cache
 #
-# **Write it yourself.** How many bytes does a model keep for one text of `num_tokens` tokens? Think of what is kept for
-# one token, in one layer, by one kv head.
+# **Write it yourself.** How many bytes does a model keep for one text of `num_tokens` tokens? Think of what is kept
+# for one token, in one layer, by one kv head.
 
 # %%
 def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):
@@ -481,14 +448,12 @@ cache_bytes = filled("cache_bytes", cache_bytes)
 #
 # </details>
 #
-# The sizes in the next table come from papers and published configurations. Your function computes the bytes, again
-# with 2 bytes per number:
+# The sizes below are from papers and published configurations, with 2 bytes per number:
 
 # %%
 models = {  # layers, heads, kv heads, head_dim
     "Llama 2 7B (2023), multi-head": (32, 32, 32, 128),
     "Llama 3 8B (2024), grouped": (32, 32, 8, 128),
-    "Qwen2.5 7B (2024), grouped": (28, 28, 4, 128),
     "PaLM 540B (2022), multi-query": (118, 48, 1, 256),
 }
 print(f"{'model':32} {'bytes per token':>15} {'if it were multi-head':>22}")
@@ -498,7 +463,7 @@ for name, (layers, heads, kv_heads, width) in models.items():
     print(f"{name:32} {own:15,} {full_size:22,}")
 
 # %% [markdown]
-# PaLM, by far the largest of the four, needs the second least, because it is multi-query.
+# PaLM, by far the largest of the three, needs the least.
 #
 # **Predict.** A GPU has 24 GiB left for the caches of Llama 3 8B, and one GiB is `2**30` bytes. How many thousand
 # tokens fit into it, for all users together?
@@ -510,16 +475,15 @@ predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000, within
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# With multi-head attention only a quarter of these tokens would fit, and so a quarter of the users. This is why many of
-# the models released since 2023 share keys and values among heads.
+# With multi-head attention only a quarter of these tokens would fit, and so a quarter of the users.
 #
 # </details>
 #
 # ## The hidden copy in your class
 #
 # The broadcast product gives the right numbers, but how does PyTorch compute it? The next cell records one step, in
-# which one new token is compared with 1,024 cached ones. The recording's method `expand()` also shows, with a dash, the
-# operations that PyTorch runs inside each step.
+# which one new token is compared with 1,024 cached ones. The recording's method `expand()` also shows, with a dash,
+# the operations that PyTorch runs inside each step.
 
 # %%
 # 2 samples, 32 heads, one new token
@@ -532,24 +496,22 @@ def broadcast(one_query, cached_keys):
     return one_query @ cached_keys.transpose(2, 3)
 
 
-print("the keys themselves:", f"{cached_keys.untyped_storage().nbytes():,} bytes")
 one_sample = record(broadcast, one_query[:1], cached_keys[:1]).expand()
 print("copied with one sample:", "clone" in str(one_sample))
 record(broadcast, one_query, cached_keys).expand()
 
 # %% [markdown]
 # The second `expand` repeats the keys without copying (stride 0). `clone` then copies all 32, into 16,777,216 bytes.
-# PyTorch's batched product (`bmm`) has a single axis for all samples and heads, and no single stride reads the keys of
-# the first sample 32 times and then those of the second 32 times. So with two samples or more the keys are copied *for
-# each of the 32 heads*. The cache stays small, but each step needs room for the copy, and in training it is kept until
-# the backward pass.
+# PyTorch's batched product (`bmm`) has a single axis for all samples and heads, and no single stride reads the keys
+# of the first sample 32 times and then those of the second 32 times. So with two samples or more the keys are copied
+# *for each of the 32 heads*.
 #
-# This product stands in your `multi_query` and in your `MyMultiQueryAttention`, once for the keys and once for the
+# Your `multi_query` and your `MyMultiQueryAttention` compute such a product, once for the keys and once for the
 # values. The repair is to have nothing to broadcast. For one new token the table of queries has a single row in each
 # head. Let the *heads* be the rows: all queries that read the same keys belong into one table, next to each other.
 #
 # **Write it yourself**, as a step of a model that writes: a new token comes in, the cache grows by its key and value,
-# and its queries read all of it. There may be any number of kv heads, so that this is grouped-query attention, too.
+# and its queries read all of it. There may be any number of kv heads.
 
 # %%
 def decode_step(queries, key, value, cached_keys, cached_values):
@@ -576,15 +538,11 @@ decode_step = filled("decode_step", decode_step)
 #     return context.reshape(queries.shape), keys, values
 # ```
 #
-# For a single kv head, and without a cache to grow, `queries.transpose(1, 2)` is enough: it puts the heads in the place
-# of the tokens. `torch.einsum("bhqd,bkd->bhqk", queries, keys)` does such a thing by itself, because the keys have no
-# letter *h*.
-#
+
 # </details>
 #
-# Does it copy? This is the most memory that one step holds at a time, and its time on the machine that made this page,
-# on one thread. Beside the two ways to share stands multi-head attention, in which each head has keys and values of its
-# own in the cache:
+# Does it copy? (The check would also pass a step that does.) This is the most memory that one step holds at a time,
+# and its time on the machine that made this page, on one thread, beside multi-head attention:
 
 # %%
 def one_step(queries, keys, values):  # keys: (b, h, k, d), or (b, 1, k, d) to broadcast
@@ -632,14 +590,13 @@ torch.set_num_threads(threads)
 
 # %% [markdown]
 # With one sample nothing is copied, and sharing pays at once. With more, broadcasting took longer than multi-head
-# attention: the copy cost all the time that was saved, and more. How much more depends on the sizes, because the copy
-# also turns the keys, and the processor's cache helps or doesn't. Your step reads the shared keys as they lie.
+# attention: the copy cost all the time that was saved, and more. Your step reads the shared keys as they lie.
 # (PyTorch's fused function takes shared heads, too; [lesson 14](14_fast.ipynb) explains it.)
 #
 # ## Proof 3: a cache changes nothing
 #
-# The output for the last token must be the same whether all tokens are computed at once, or the last one alone with the
-# keys and values of the others from a cache. Compute "it" in the second way:
+# The output for the last token must be the same whether all tokens are computed at once, or the last one alone with
+# the keys and values of the others from a cache. Compute "it" in the second way:
 
 # %%
 # (b, t, d) -> (b, 1, t, d): one kv head; five tokens were here before
@@ -650,27 +607,22 @@ key, value = k_proj(new)[:, None], v_proj(new)[:, None]
 context, *cached = decode_step(new_query, key, value, *cached)
 step_output = reference.out_proj(context.transpose(1, 2).flatten(2))[:, 0]
 torch.testing.assert_close(step_output, mine(x)[:, 5])
-rows = torch.cat([step_output, mine(x)[:, 5]])
-show("'it'", rows, "token width", ("with the cache", "all at once"), digits=2)
+print("the output for 'it' is the same with the cache")
 
 # %% [markdown]
-# Both rows are the same. The newest token needs no mask, because it comes last and may see everything. Two new tokens
-# at once would need one, because the first of them must not see the second.
+# The newest token needs no mask, because it comes last and may see everything. Two new tokens at once would need one:
+# the first of them must not see the second.
 #
 # Now do exercise 6 of [the sheet](exercises/06_exercises.ipynb).
 #
 # ## Your turn
 #
-# 1. Give `MyMultiQueryAttention` two heads instead of four at the same `d_out`. Does its cache grow or shrink?
-# 2. Record the grouped module with `record(in_groups, x).layout()`. What is copied?
+# Give `MyMultiQueryAttention` two heads instead of four at the same `d_out`. Does its cache grow or shrink?
 #
-# <details><summary>Answers</summary>
+# <details><summary>Answer</summary>
 #
-# 1. It grows. With half as many heads each head is twice as wide, and the cache holds one key and one value of that
-#    width per token: 8 numbers in place of 4.
-# 2. The queries are copied once, when the heads that share a kv head are folded into one table, and the context once,
-#    when its heads are merged. No step copies keys or values. (With several samples a product may copy them inside:
-#    `record(module, x).expand()` shows it.)
+# It grows. With half as many heads each head is twice as wide, and the cache holds one key and one value of that
+# width per token: 8 numbers in place of 4.
 #
 # </details>
 #
@@ -680,10 +632,8 @@ show("'it'", rows, "token width", ("with the cache", "all at once"), digits=2)
 # 10](10_smaller_caches.ipynb) makes the cache smaller still.
 #
 # **Click through it:** [multi-query](https://attention-course.github.io/attention-course/recordings/multi_query.html)
-# and [grouped-query attention](https://attention-course.github.io/attention-course/recordings/grouped_query.html)
-# as recorded runs. Choose any number there, and you see where it came from and where it goes.
-#
-# **With other numbers:** [ten samples of a hundred
+# and [grouped-query attention](https://attention-course.github.io/attention-course/recordings/grouped_query.html) as
+# recorded runs, or [with ten samples of a hundred
 # tokens](https://attention-course.github.io/attention-course/known_numbers.html#one-set-of-keys-and-values-for-all-heads).
 #
 # **Practise:** [six exercises](exercises/06_exercises.ipynb), about 65 minutes.

@@ -32,7 +32,13 @@ from textwrap import fill
 import torch
 from torch import nn
 
-from course_lib.attention import LlamaAttention, apply_rotary, attend, causal_keep
+from course_lib.attention import (
+    LlamaAttention,
+    MultiHeadAttention,
+    apply_rotary,
+    attend,
+    causal_keep,
+)
 from course_lib.attention import rotary_table as reference_table
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict, sneak
@@ -63,9 +69,9 @@ for first in (0, 16, 64):
 
 # %% [markdown]
 # "What colour was the ball? It was Lucy." Not one weight of attention was changed between these stories. Only the
-# numbers by which the words are told their positions come from further down a table that the model was trained with.
+# positions of the words were read from further down a table that the model was trained with.
 #
-# Here are the two models in one picture. Each reads a text that says nothing but "fox", eight times, and its first head
+# Here are both models in one picture. Each reads a text that says nothing but "fox", eight times, and its first head
 # compares the "fox" at each position with the "fox" at each other:
 
 # %%
@@ -91,8 +97,7 @@ head_heatmaps(two, range(1, 9), keep=everything, titles=names, measure=measure)
 #
 # ## Attention does not know the order
 #
-# Why tell it at all? Take the simplest attention of lesson 01, which has no weight matrix and no mask, and swap two
-# words:
+# Take the simplest attention of lesson 01, which has no weight matrix and no mask, and swap two words:
 
 # %%
 words, embeddings, x = dream_big(device=device)
@@ -107,12 +112,12 @@ for order in ([0, 1], [1, 0]):
     show(" ".join(names), by_likeness(x[:, order])[0], "token width", names)
 
 # %% [markdown]
-# Both rows of "Dream" hold the same numbers. A score compares two words, whatever their places, and a weighted sum
-# doesn't depend on the order of its terms. So swapping the words swaps the output rows and changes nothing else. Weight
-# matrices don't help, because they treat a word alike wherever it is.
+# Both rows of "Dream" hold the same numbers. A score compares two words, whatever their places, and a sum doesn't
+# depend on the order of its terms. So swapping the words swaps the output rows and changes nothing else. Weight
+# matrices don't help: they treat a word alike wherever it is.
 #
-# A causal mask may change that. Take your own multi-head attention of lesson 05. **Predict** whether its output for the
-# last word, "it", changes if the five words before it are shuffled.
+# A causal mask may change that. Take your own multi-head attention of lesson 05. **Predict** whether its output for
+# the last word, "it", changes if the five words before it are shuffled.
 
 # %%
 MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
@@ -136,22 +141,25 @@ predict(guess, lambda: moved(layers[0]) > 1e-5)
 #
 # </details>
 #
-# Now put a second layer on top of the first, as in every real model. How far does the output for "it" move then?
+# Now put a second layer on top, with the mask and without it. How far does the output for "it" move then?
 
 # %%
 two_layers = nn.Sequential(*layers)  # the second reads what the first returns
 print(f"two layers: {moved(two_layers):.3f}")
+sizes = (3, 6), (6, 6)
+no_mask = [MultiHeadAttention(*widths, 2, causal=False) for widths in sizes]
+print(f"without the mask: {moved(nn.Sequential(*no_mask).to(device)):.3f}")
 
 # %% [markdown]
-# It moves, although nobody told the model any position. In the first layer each word saw only itself and the words
-# before it, so that the rows after that layer depend on the order, and the second layer reads them. With more than one
-# layer, the causal mask carries some information about order by itself.
+# With the mask it moves, although nobody told the model any position. In the first layer each word saw only itself
+# and the words before it, so the rows that the second layer reads depend on the order. Without the mask nothing
+# reveals it, however many layers there are.
 #
-# Is that enough to tell a story? One storyteller was trained without any positions, and is otherwise the one above.
-# Each of the two was trained three times, and the losses hardly differ. But a loss is a mean over all words. In some
-# stories somebody gives something to somebody else, and *who gave?* comes up again. Printed is the share of the right
-# name in the probability of all names; a coin that knows the two would get one half. **Predict** in how many of its
-# three trainings the one without positions gets more than 0.6.
+# Is the mask enough to tell a story? One storyteller was trained without any positions, and is otherwise the one
+# above. Each of the two was trained three times, and the losses hardly differ. But a loss is a mean over all words.
+# In some stories somebody gives something to somebody else, and *who gave?* comes up again. Printed is the share of
+# the right name in the probability of all names; a coin that knows the two would get one half. **Predict** in how
+# many of its three trainings the one without positions gets more than 0.6.
 
 # %%
 card = json.loads((TRAINED / "card.json").read_text("utf-8"))
@@ -174,25 +182,20 @@ if guess is not ...:
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# In one: two toss a coin, and the third is surer than any of those with positions. Three trainings don't decide what is
-# possible; here the mask was enough once. Places, which may change in a story, suffer a little, and the rest hardly.
-# Haviv et al. report that much larger models without positions come close to models that are given them ([Transformer
-# Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
-# 2022).
+# In one: two toss a coin, and the third is surer than any of those with positions. So here the mask was enough once.
+# Much larger models without positions come close to models that have them ([Haviv et
+# al.](https://arxiv.org/abs/2203.16634), 2022).
 #
 # </details>
 #
-# In a model that sees the whole text at once, without a mask, nothing reveals the order: a sentence and its shuffle
-# give the same rows, however many layers there are. Nearly all large models are told their positions, mostly in one of
-# two ways. (A third stands further down.)
+# Nearly all large models are told their positions, mostly in one of two ways. (A third stands further down.)
 #
 # ## The first way: a vector for each position
 #
-# The first transformer (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017) and GPT-2
-# **add** a vector to each word's vector, which depends on the position alone. The first one computed these vectors from
-# sines and cosines; GPT-2 learns them, as a table with a row per position. Our storytellers begin with sines and
-# cosines and go on learning. This is the table that `told_from` rolled. What does the model make of a story that begins
-# a little later?
+# The first transformer ([Vaswani et al.](https://arxiv.org/abs/1706.03762), 2017) and GPT-2 **add** to each word's
+# vector another one, which depends on the position alone. The first transformer computed it from sines and cosines;
+# GPT-2 learns a table with a row per position. Our storytellers begin with sines and cosines and go on learning. This
+# is the table that `told_from` rolled. What does the model make of a story that begins a little later?
 
 # %%
 model = load_storyteller("multi-query").to(device)
@@ -209,17 +212,17 @@ for first in (0, 1, 4, 16, 64):
     print(f"from position {first:2}: loss {loss_from(first):.2f}")
 
 # %% [markdown]
-# One position costs little, 16 positions more than double the loss, and at 64 it is more than seven times as high. In
-# training, every text began in row 0, so the first rows of the table have only ever met the first words of a story, and
-# few stories were long enough for the last rows. But grammar is the same at the top and in the middle of a page: what
-# counts is how far two words are apart. And behind the table's last row this model has no vector at all.
+# One position costs little, 16 positions double the loss, and at 64 the thread is lost. In training, every text began
+# in row 0, so row 64 has only ever met the middle of a story, never "Once there was". But grammar is the same at the
+# top and in the middle of a page: what counts is how far two words are apart. And behind the table's last row this
+# model has no vector at all.
 #
 # ## The second way: rotate
 #
 # Can queries and keys be changed so that a score depends on the two words and on their *distance*? Rotations do that
-# (**rotary positions**, RoPE; Su et al., [RoFormer: Enhanced Transformer with Rotary Position
-# Embedding](https://arxiv.org/abs/2104.09864), 2021). Each query and each key is rotated by an angle that grows with
-# its position. Take two numbers, $a$ and $b$, as an arrow in the plane. Rotating it by an angle $t$ gives
+# (**rotary positions**, RoPE; [Su et al.](https://arxiv.org/abs/2104.09864), 2021). Each query and each key is
+# rotated by an angle that grows with its position. Take two numbers, $a$ and $b$, as an arrow in the plane. Rotating
+# it by an angle $t$ gives
 #
 # $$(a \cos t - b \sin t,\ b \cos t + a \sin t)$$
 
@@ -237,7 +240,7 @@ def turn(pair, angle):
     cos, sin = angle.cos(), angle.sin()
     return torch.stack([a * cos - b * sin, b * cos + a * sin])
 
-
+# %%
 query, key = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 1.5])
 
 
@@ -258,22 +261,20 @@ predict(guess, lambda: score(100, 100), within=0.02)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# 3.5, the product of the two as they are: if both arrows are turned by the same angle, the angle between them stays as
-# it is. So a query three positions after its key has the score of 3 and 0 everywhere. Positions go in as absolute
-# numbers and act as distances.
+# 3.5, the product of the two as they are: turned by the same angle, they keep the angle between them. Positions go in
+# as absolute numbers and act as distances.
 #
 # </details>
 #
 # ## The table of rotations
 #
-# A head has more than two elements. It is therefore cut into pairs, and each pair rotates at a **speed** of its own, in
-# radians per token. For a head of `head_dim` elements, pair $i$ of a token at position $p$ is rotated by
+# A head has more than two elements. It is therefore cut into pairs, and each pair rotates at a **speed** of its own.
+# For a head of `head_dim` elements, pair $i$ of a token at position $p$ is rotated by
 #
 # $$\text{angle}(p, i) = p \cdot \theta^{-2i / d}, \qquad i = 0, 1, \ldots, d/2 - 1$$
 #
 # radians, where $d$ is `head_dim` and $\theta$ is a constant, the **base**. Pair 0 always rotates by one radian per
-# token, and each later pair more slowly. A fast pair changes much from one token to the next, a slow one only over long
-# distances.
+# token, and each later pair more slowly.
 #
 # **Write it yourself:** return the cosine and the sine of all angles. A column of positions multiplied by a row of
 # speeds broadcasts to a table.
@@ -307,17 +308,17 @@ cos, sin = (one.to(device, torch.float32) for one in rotary_table(6, head_dim, b
 show("angles in degrees", torch.atan2(sin, cos).rad2deg() % 360, "token pair", digits=1)
 
 # %% [markdown]
-# Each column is one pair. Pair 0 gains 57.3 degrees per token, pair 1 12.3 and pair 2 only 2.7.
-# A pair that has come round can't tell a distance from that distance plus one turn. But a score is the sum over all
-# pairs, and the slower ones can.
+# Each column is one pair. Pair 0 changes much from one token to the next, but after a little more than six tokens it
+# has come round, and then it mistakes a far token for a near one. The slower pairs can tell them apart, and a score
+# is the sum over all pairs.
 #
 # ## Rotate a head
 #
-# You still need to know which two elements form a pair. In Hugging Face's code of Llama and in this course one comes
-# from each *half* of the head: with six elements the pairs are 0 and 3, 1 and 4, 2 and 5.
+# Which two elements form a pair? In Hugging Face's code of Llama and in this course one comes from each *half* of the
+# head: with six elements the pairs are 0 and 3, 1 and 4, 2 and 5.
 #
-# **Write it yourself:** rotate all queries (or keys) of all heads at once, as `turn` rotates one pair. You get the two
-# halves with `x.chunk(2, dim=-1)`.
+# **Write it yourself:** rotate all queries (or keys) of all heads at once, as `turn` rotates one pair. You get the
+# two halves with `x.chunk(2, dim=-1)`.
 
 # %%
 def rotate(x, cos, sin):
@@ -351,8 +352,8 @@ places = [f"at {position}" for position in range(6)]
 draw_rotary(same_query[0, 0], turned_query[0, 0], words=places)
 
 # %% [markdown]
-# Each dial is one pair, dashed before and solid after the rotation. Along a row the blue angle grows by the same step,
-# which is large for pair 0 and small for pair 2. Next, this query and one key are each put at all six positions:
+# Each dial is one pair, dashed before and solid after the rotation. Along a row the blue angle grows by equal steps,
+# large for pair 0 and small for pair 2. Next, this query and one key are each put at all six positions:
 
 # %%
 # two samples, two heads: is it the library's rotation?
@@ -365,16 +366,17 @@ print(f"{scores.numel()} scores, {different} different ones")
 
 # %% [markdown]
 # Look along the diagonals. All scores on one of them are equal, because there the distance is the same, and there are
-# eleven distances, from -5 to 5. Without the rotation all scores would be one number.
+# eleven distances, from -5 to 5.
 #
 # Now do exercises 1 and 2 of [the sheet](exercises/07_exercises.ipynb).
 #
 # ## Into a module
 #
-# **Write it yourself, from an empty class.** It is your multi-query attention of lesson 06 with two changes. There are
-# `num_kv_heads` kv heads, which the library's `attend(queries, keys, values, keep)` shares among the query heads (it
-# returns context and attention weights); and queries and keys are rotated, each word by its number in `positions`, a
-# range. `to_heads`, `rotary_table` and `rotate` are yours.
+# **Write it yourself, from an empty class.** It is your multi-query attention of lesson 06 with two changes. There
+# are `num_kv_heads` kv heads, which the library's `attend(queries, keys, values, keep)` shares among the query heads
+# (it returns context and attention weights). And queries and keys are rotated, each word by its number in
+# `positions`, a range: `rotary_table` has a row for every position from 0 on, and you pick those rows. `to_heads`,
+# `rotary_table` and `rotate` are yours.
 
 # %%
 to_heads = from_earlier("to_heads")
@@ -445,26 +447,19 @@ print("the same story, word for word:", at_0 == at_64)
 print(fill("two apart: " + apart, 80))
 
 # %% [markdown]
+# Moving the beginning changes nothing; doubling all distances ruins the story.
+#
 # ## Distances that it has hardly met
 #
-# Where a text begins no longer matters. But a longer text contains larger *distances*. Let us make some: the first
-# sentence of a story stays where it is, and the rest moves away from it, by 100 positions or more. Few stories are long
-# enough for a distance of 100:
+# A longer text contains larger *distances*. Let us make some: the first sentence of a story stays where it is, and
+# the rest moves away from it. Few stories are long enough for a distance of 100:
 
 # %%
 lengths = torch.tensor([rotary_model.encode(one.text).shape[1] for one in stories(200)])
 print(f"tokens in a story: median {lengths.median()}, at most {lengths.max()}")
-speeds = 100.0 ** (-torch.arange(8) / 8)  # of the storyteller's eight pairs
-slow = rotary_model.max_len * speeds < 2 * torch.pi
-print(f"no full turn in {rotary_model.max_len}:", slow.nonzero().flatten().tolist())
-
 
 # %%
-def loss_after(gap, slowed):  # of 20 stories, from the second sentence on
-    # another table of angles, in which some pairs are 1 + gap / 100 times slower
-    angle = torch.arange(1000)[:, None] * speeds / torch.where(slowed, 1 + gap / 100, 1)
-    for attention in rotary_model.attentions:
-        attention.cos, attention.sin = angle.cos().to(device), angle.sin().to(device)
+def loss_after(gap):  # of 20 stories, from the second sentence on
     losses = []
     for story in stories(20, seed=77):
         tokens = rotary_model.encode(story.text)  # (1, token)
@@ -476,42 +471,18 @@ def loss_after(gap, slowed):  # of 20 stories, from the second sentence on
         losses.append(nn.functional.cross_entropy(logits, tokens[0, start + 1 :]))
     return torch.stack(losses).mean().item()
 
-
 # %%
-choices = {"none": slow & False, "slow": slow, "all": slow | True}
-loss = {name: loss_after(100, slowed) for name, slowed in choices.items()}
-print(f"no gap: {loss_after(0, slow):.2f}; a gap of 100: {loss['none']:.2f}")
+for gap in (0, 10, 100):
+    print(f"a gap of {gap:3}: loss {loss_after(gap):.2f}")
 
 # %% [markdown]
-# Rotations can be slowed: at half the speed, 200 positions take a pair as far as 100 did. **Predict** with which the
-# loss is lowest at this gap: if `"none"` of the pairs is slowed to half its speed, the `"slow"` ones of the list above,
-# or `"all"`.
-
-# %%
-guess = ...  # one of the three, in quotes
-predict(guess, lambda: min(loss, key=loss.get))
-if guess is not ...:
-    for gap in (100, 300):
-        row = (f"{name} {loss_after(gap, one):.2f}" for name, one in choices.items())
-        print(f"gap of {gap}, slowed:", ", ".join(row))
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# In this model it is lowest when the slow pairs alone are slowed: a pair that came round has met every angle, and a
-# slow one at large distances meets angles that were rare in training, or absent. Slowing all hurts far more than the
-# gap: now the next word but one is where the next one was. Chen et al. do slow all pairs, and then train a little more
-# ([Extending Context Window of Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595),
-# 2023). Peng et al. slow the slow pairs and leave the fast ones ([YaRN: Efficient Context Window Extension of Large
-# Language Models](https://arxiv.org/abs/2309.00071), 2023), and so does Llama 3.1; they train on, too. Lesson 09
-# measures another reason for slow rotations.
-#
-# </details>
+# A gap of 100 doubles the loss and more: the model has seldom seen words so far apart. Models for longer texts slow
+# their slow pairs and are then trained a little more ([YaRN](https://arxiv.org/abs/2309.00071), 2023).
 #
 # ## Proof
 #
 # Your class gets the matrices of the library's `LlamaAttention`, on sizes that all differ: 5 samples, 7 tokens, width
-# 24, 6 heads of 4 numbers, 2 kv heads, each for 3 heads. (A Llama is as wide on its way out as in.)
+# 24, 6 heads of 4 numbers, 2 kv heads, each for 3 heads.
 
 # %%
 torch.manual_seed(3)
@@ -545,9 +516,8 @@ sneak("MyRotaryAttention", Sneaky, proof)
 #
 # ## Four mistakes that raise no error
 #
-# Rotary code is short, and wrong versions of it run just as well. In the first of these a minus has become a plus, in
-# the second the values are rotated, too, in the third the exponent has lost its 2, and in the fourth the pairs are
-# neighbours (0 and 1, 2 and 3) instead of halves.
+# In the first of these a minus has become a plus, in the second the values are rotated, too, in the third the
+# exponent has lost its 2, and in the fourth the pairs are neighbours (0 and 1, 2 and 3) instead of halves.
 
 # %%
 def without_minus(x, cos, sin):
@@ -595,35 +565,34 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It finds the first two. With a plus for the minus the pairs are no longer rotated, and a score depends on the *sum* of
-# the two positions, too. (If the keys alone are rotated by the negative angles, it depends on nothing but the sum.)
-# Values are added up into the output, and rotated values bring their absolute positions into it. Each has a page with
+# It finds the first two. With a plus for the minus the pairs are no longer rotated, and a score depends on the *sum*
+# of the two positions, too. And rotated values bring their absolute positions into the output. Each has a page with
 # the right code:
 # [rotary-wrong-turn](https://attention-course.github.io/attention-course/mistakes/rotary-wrong-turn.html) and
 # [rotary-on-values](https://attention-course.github.io/attention-course/mistakes/rotary-on-values.html).
 #
-# The other two are rotations as well, and a model may be *trained* with them. Meta's files do pair neighbours, and the
-# library transformers reorders their projections of queries and keys when it converts them. In exercise 5 of lesson 09
-# you do the same.
+# The other two are rotations as well, and a model may be *trained* with them. Meta's files do pair neighbours, and
+# the library transformers reorders their projections, as you do in exercise 5 of lesson 09.
 #
 # </details>
 #
-# But a model that was trained with one rotation computes other scores with another one. Read what the storyteller makes
-# of these two. A lost 2 in the exponent is the same as a base of 10 in place of 100. And rotating neighbours is the
-# same as putting the elements of a head into the order 0, 2, and so on, then 1, 3, and so on, and rotating halves. The
-# cell does that with the rows of the matrices:
+# But a model that was trained with one rotation computes other scores with another one. Read what the storyteller
+# makes of these two. A lost 2 in the exponent is the same as a base of 10 in place of 100. And rotating neighbours is
+# the same as reordering the elements of a head (0, 2, and so on, then 1, 3, and so on) and rotating halves; the cell
+# reorders the rows of the matrices:
 
 # %%
 lost_two = with_rotation(base=10.0).write("Once there was a")
-print(fill(f"exponent: {lost_two}", 80), end="\n\n")
+print(fill(f"exponent: {lost_two}", 80))
 
+# %%
 order = torch.arange(16).view(8, 2).T.flatten()  # 0, 2, ... 14, then 1, 3, ... 15
 reordered = load_storyteller("llama").to(device)
 for attention in reordered.attentions:
     for proj in (attention.q_proj, attention.k_proj):  # rows are elements of a head
         per_head = proj.weight.detach().unflatten(0, (-1, 16))
         proj.weight = nn.Parameter(per_head[:, order].flatten(0, 1))
-print(fill("neighbours: " + reordered.write("Once there was a"), 80))
+print(fill("neighbours: " + reordered.write("Once there was a", num_words=60), 80))
 
 # %% [markdown]
 # Exercise 3 of [the sheet](exercises/07_exercises.ipynb) asks for the rotation of neighbours, for any head.
@@ -631,11 +600,9 @@ print(fill("neighbours: " + reordered.write("Once there was a"), 80))
 # ## A bias in place of the rotation
 #
 # Some models, such as BLOOM, rotate nothing. They *subtract* from each score the distance times a slope (**ALiBi**;
-# Press et al., [Train Short, Test Long: Attention with Linear Biases Enables Input Length
-# Extrapolation](https://arxiv.org/abs/2108.12409), 2022). Head $i$ of $h$ heads, counted from 0, has the slope
-# $2^{-8 (i + 1) / h}$ (if $h$ is a power of two). With eight heads these are 1/2, 1/4 and so on to 1/256, so some heads
-# look close by and others far. To see the bias alone, let one word be repeated six times, so that all products of
-# queries and keys are equal, say 0:
+# [Press et al.](https://arxiv.org/abs/2108.12409), 2022). Head $i$ of $h$ heads, counted from 0, has the slope $2^{-8
+# (i + 1) / h}$ (if $h$ is a power of two). To see the bias alone, let one word be repeated six times, so that all
+# products of queries and keys are equal, say 0:
 
 # %%
 distance = 5 - torch.arange(6)  # from the last query to each key
@@ -647,33 +614,29 @@ for head in (0, 1, 7):
     print(f"head {head}:", "  ".join(f"{weight:.4f}" for weight in weights[head]))
 
 # %% [markdown]
-# The nearer a word, the more it gets, steeply in head 0 and hardly in head 7. If you *add* the bias instead, the
-# weights run the other way, and the most distant word wins. A test with one repeated word sees it: within a row, the
-# attention weights must grow towards the last word
-# ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
+# The nearer a word, the more it gets, steeply in head 0 and hardly in head 7. If you *add* the bias instead, the most
+# distant word wins. One repeated word shows the mistake: within a row, the attention weights must grow towards the
+# last word ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
 #
 # ## Your turn
 #
-# 1. Write `base = 10000.0` in the cell that makes `cos` and `sin`, and run the cells from there on to the dials. What
-#    happens to pair 1 and pair 2?
-# 2. Let `proof` also see that the output stays if all positions are moved. Does this alone show that a class rotates?
+# Write `base = 10000.0` in the cell that makes `cos` and `sin`, and run the cells from there on to the dials. What
+# happens to pair 1 and pair 2?
 #
-# <details><summary>Answers</summary>
+# <details><summary>Answer</summary>
 #
-# 1. Pair 0 stays as it was, because its speed is 1 for every base. The others hardly move any more: pair 1 by
-#    less than 3 degrees per token, and pair 2 by about a tenth of a degree.
-# 2. A second module with `positions=range(9, 16)` and the same matrices must give the same output. It doesn't show
-#    that: a class that never rotates passes, and only the comparison with the library stops it.
+# Both hardly move any more: pair 1 by less than 3 degrees per token, and pair 2 by about a tenth of a degree. The
+# speed of pair 0 is 1 for every base.
 #
 # </details>
 #
 # ## What you have now
 #
-# A single layer of attention doesn't see in which order the words before came; two layers with a mask see something of
-# it, and of three storytellers without positions one found out who gave. A model that learned a vector for each
+# A single layer of attention doesn't see in which order the words before came; two layers with a mask see something
+# of it, and of three storytellers without positions one found out who gave. A model that learned a vector for each
 # position loses its thread far from where it learned. One with your rotation tells the same story wherever the text
-# begins, because its scores depend on distances; those that it hardly met still cost it something. And a test that
-# moves the whole text finds two of four silent mistakes without any reference.
+# begins, because its scores depend on distances. And a test that moves the whole text finds two of four silent
+# mistakes without any reference.
 #
 # **Practise:** [five exercises](exercises/07_exercises.ipynb), about 30 minutes.
 #

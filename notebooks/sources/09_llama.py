@@ -57,75 +57,53 @@ for letter, name in names.items():
     print(fill(shorten(run["story"], 300), 80), end="\n\n")
 
 # %% [markdown]
-# B isn't a worse model. It is A with a broken *cache*, the memory in which a writing model keeps the keys and values of
-# the words so far. The loss was measured on whole texts, which need no cache, and so it has nothing to say about it.
+# B isn't a worse model. It is A with a broken *cache*, the memory in which a writing model keeps the keys and values
+# of the words so far. The loss was measured on whole texts, which need no cache, and so it has nothing to say about
+# it.
 #
 # In this lesson you write Llama's attention, prove it, and let it tell a story from a cache of your own. You measure
 # what the cache buys. Then you break it in three ways, one of which you won't find by reading.
 #
 # ## What is different in Llama
 #
-# Llama (Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023)
-# has the attention of lesson 05, also without biases. Two things changed, one after the other:
+# Llama ([Touvron et al.](https://arxiv.org/abs/2302.13971), 2023) has the attention of lesson 05, also without
+# biases. Two things changed, one after the other:
 #
 # - Queries and keys are rotated by their positions, as in lesson 07, in all models up to Llama 3.
-# - Groups of query heads share a head of keys and values, as in lesson 06. The models of the first paper share nothing
-#   yet; the large Llama 2 models and all Llama 3 models do.
+# - Groups of query heads share a head of keys and values, as in lesson 06. The models of the first paper share
+#   nothing yet; the large Llama 2 models and all Llama 3 models do.
 #
-# The base of the rotation is 10000 in Llama 2 and 500000 in Llama 3 (Grattafiori et al., [The Llama 3 Herd of
-# Models](https://arxiv.org/abs/2407.21783), 2024, table 3). The slowest pair of a head of 128 elements needs this many
-# tokens for a full turn:
+# The base of the rotation is 10000 in Llama 2 and 500000 in Llama 3 ([Grattafiori et
+# al.](https://arxiv.org/abs/2407.21783), 2024, table 3), so that all pairs but the first rotate more slowly. What is
+# that good for? Take a query and a key that point the same way in each pair and are 1 long there, and move the key
+# away. Each pair then adds the cosine of the angle between the two, and the mean over the pairs is 1 at distance 0:
 
 # %%
 device = course_device()
 torch.set_num_threads(1)  # products as small as ours are slower on several
-exponent = 2 * 63 / 128  # pair 63, the last, turns 1 / base**exponent radians a token
-print(f"Llama 2: {2 * torch.pi * 10000.0**exponent:,.0f} tokens")
-
-# %% [markdown]
-# **Predict.** How many times as many tokens does it need in Llama 3?
-
-# %%
-guess = ...  # a number with decimals, such as 2.0
-predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=1)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# The base is fifty times as large, and the exponent of the last pair is a little less than 1, so it needs a little less
-# than fifty times as many tokens.
-#
-# </details>
-#
-# What is it good for? Take a query and a key that point the same way in each pair and are 1 long there, and move the
-# key away. Each pair then adds the cosine of the angle between the query's part and the key's, and the mean over the
-# pairs is 1 at distance 0:
-
-# %%
 for name, base in (("Llama 2", 10000.0), ("Llama 3", 500000.0)):
     speeds = base ** (-torch.arange(64) / 64)  # of the pairs, in radians per token
     near, far = ((distance * speeds).cos().mean() for distance in (10, 1000))
     print(f"{name}: score {near:.2f} at distance 10, {far:.2f} at distance 1000")
 
 # %% [markdown]
-# Slower pairs keep more of the score at a distance of 1000 (the two take turns only beyond a hundred thousand). That is
-# the reason that Xiong et al. ([Effective Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039),
-# 2023) give for a larger base. The authors of Llama 3 took 500000 from them.
+# Slower pairs keep more of the score at a distance of 1000. That is the reason that [Xiong et
+# al.](https://arxiv.org/abs/2309.16039) (2023) give for a larger base, and Llama 3 follows them.
 #
 # ## Write it
 #
 # **Write it yourself.** The constructor is there. It builds the table of rotations, for `max_len` positions and from
-# the base that it is given. (`register_buffer` keeps a tensor that `.to(device)` moves with the module and no training
-# changes.) The whole of `forward` is yours. You have written each of its steps before, but two of them meet for the
-# first time:
+# the base that it is given. (`register_buffer` keeps a tensor that `.to(device)` moves with the module and no
+# training changes.) The whole of `forward` is yours. You have written each of its steps before, but two of them meet
+# for the first time:
 #
-# - **The cache.** `cache(keys, values)` stores the new ones and returns those of *all* tokens so far; `cache.length` is
-#   the number of tokens in it, and there the new positions begin. Rotate first: here a key's position never changes,
-#   so one rotation is enough. (Lesson 10 meets a cache that has to rotate again.)
-# - **The fold.** In lesson 06 the queries of all heads became rows of one table, so that no key was copied. Here there
-#   are several kv heads, and consecutive query heads share one. So put the queries of each group below one another (of
-#   6 heads and 2 kv heads: all rows of head 0, then those of heads 1 and 2, for kv head 0), multiply, and split the
-#   scores into heads again before you mask them. The last query sees all keys.
+# - **The cache.** `cache(keys, values)` stores the new ones and returns those of *all* tokens so far; `cache.length`
+#   is the number of tokens in it, and there the new positions begin. Rotate first: here a key's position never
+#   changes, so one rotation is enough.
+# - **The fold.** In lesson 06 the queries of all heads became rows of one table, so that no key was copied. Here
+#   there are several kv heads, and consecutive query heads share one. So put the queries of each group below one
+#   another (of 6 heads and 2 kv heads: all rows of head 0, then those of heads 1 and 2, for kv head 0), multiply, and
+#   split the scores into heads again before you mask them. The last query sees all keys.
 
 # %%
 rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
@@ -229,9 +207,9 @@ def small_llama():
     return model
 
 # %% [markdown]
-# `load_checkpoint` opens what a model has stored, puts your class into each layer, and copies the matrices and nothing
-# else: the cosines and sines are your own. `compare` gives each layer of both models the same input: two texts of 530
-# tokens each, first all at once, and then in pieces, where `transformers` brings its own cache.
+# `load_checkpoint` opens what a model has stored, puts your class into each layer, and copies the matrices and
+# nothing else: the cosines and sines are your own. `compare` gives each layer of both models the same input: two
+# texts of 530 tokens each, first all at once, and then in pieces, where `transformers` brings its own cache.
 
 # %%
 def called_with_settings(module_class):  # load_checkpoint calls it; 8192 is max_len
@@ -256,9 +234,8 @@ if transformers:
     print("like transformers, with a cache and without:", proof(MyLlamaAttention))
 
 # %% [markdown]
-# So you have written the attention of Llama 3. (Llama 2's has another base. Llama 3.1 and its successors also slow the
-# slowest pairs down, and Llama 4 changes more: some of its layers have no rotation, others see only a part of the
-# text.) In the files that Meta publishes, a rotated pair is two neighbouring rows; exercise 5 of [the
+# So you have written the attention of Llama 3. (Llama 3.1 and its successors also slow the slowest pairs down.) In
+# the files that Meta publishes, a rotated pair is two neighbouring rows; exercise 5 of [the
 # sheet](exercises/09_exercises.ipynb) reorders them.
 #
 # **Now cheat.** Write a class with a mistake that this proof doesn't see.
@@ -271,22 +248,15 @@ if transformers:
 # %% [markdown]
 # <details><summary>A way in</summary>
 #
-# With which arguments does the proof build your class? Which of them are never another number?
-#
-# </details>
-#
-# <details><summary>One that passes</summary>
-#
 # The proof knows one base. A class that ignores its argument and always rotates with Llama 3's passes.
 #
 # </details>
 #
 # ## It tells a story
 #
-# The storyteller "llama" has two kv heads, and base 100, because its stories are short. Of what a Llama has around its
-# attention it has two things: `RMSNorm`, which divides each vector by its root mean square, and no table of positions.
-# Your class goes into it with the trained weights, and then once more with the base of Llama
-# 2:
+# The storyteller "llama" has two kv heads, and base 100, because its stories are short. As in a Llama, there is
+# `RMSNorm` before its attention, which divides each vector by its root mean square, and no table of positions. Your
+# class goes into it with the trained weights, and then once more with the base of Llama 2:
 
 # %%
 storyteller = load_storyteller("llama").to(device)
@@ -298,7 +268,7 @@ def with_base(base):
         lambda d_in, d_out, heads: MyLlamaAttention(d_in, d_out, heads, 2, base, 192),
     )
 
-
+# %%
 mine = with_base(100.0)
 told = mine.write("Once there was an owl")
 print(fill(told, 80))
@@ -312,8 +282,8 @@ print(fill(with_base(10000.0).write("Once there was an owl", num_words=30), 80))
 # ## A cache, one token at a time
 #
 # The mask keeps every word from looking ahead, so the keys and values of the words so far stay what they are when
-# another word comes, and can be kept. Choose *keep all* in the figure and step through it. The other caches are for
-# lesson 10.
+# another word comes, and can be kept. Choose *keep all* in the figure and step through it. (The other caches are for
+# lesson 10.)
 
 # %%
 decode()
@@ -402,7 +372,7 @@ def tell(beginning, caches):
         unread = newest
     return mine.decode(tokens[0])
 
-
+# %%
 cached = tell("Once there was an owl", new_caches())
 print("the same story, word by word from the cache:", cached == told)
 
@@ -466,11 +436,9 @@ for length in (15, 127, 1023):
     print(f"{cached.median_ms:5.2f} ms with it")
 
 # %% [markdown]
-# Here the gain grows with the text. (In a large model each step reads all weights and the whole cache for a few
-# products, and reading, not computing, takes most of the time.) A part of it can be lost again: code that repeats each
-# kv head for its query heads, with `repeat_interleave`, copies all cached tokens in each step (lesson 06). Does yours?
-# The recorder lists the operations of PyTorch in a step, with the bytes of each result. (A view, as of `transpose`,
-# writes none.)
+# Here the gain grows with the text. A part of it can be lost again: code that repeats each kv head for its query
+# heads, with `repeat_interleave`, copies all cached tokens in each step (lesson 06). Does yours? The recorder lists
+# the operations of PyTorch in a step, with the bytes of each result. (A view, as of `transpose`, writes none.)
 
 # %%
 cache = MyCache(1, 2, 2048, 128).to(device)
@@ -497,8 +465,8 @@ predict(guess, lambda: int((~causal_keep(2, 6)).sum()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# One: the first new word must not see the second. All other scores are between a word and itself or words before it.
-# The diagonal of the mask ends in the *bottom right* corner, because the last query belongs to the last key.
+# One: the first new word must not see the second. The diagonal of the mask ends in the *bottom right* corner, because
+# the last query belongs to the last key.
 #
 # </details>
 
@@ -608,13 +576,12 @@ predict(guess, lambda: len(faulty))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# In one: it calls owl and hare by the same name. All the others keep their facts. (Of fifty more such beginnings the
-# late cache spoiled two, and yours none.)
+# In one: it calls owl and hare by the same name. All the others keep their facts.
 #
 # </details>
 #
-# Then measure. Feed a right story as it was told, its beginning in one piece and the rest word by word, and compare the
-# logits with those of one pass over the whole:
+# Then measure. Feed a right story as it was told, its beginning in one piece and the rest word by word, and compare
+# the logits with those of one pass over the whole:
 
 # %%
 @torch.no_grad()
@@ -634,10 +601,6 @@ for name, maker in makers.items():
     first = next((at for at, far in enumerate(moved) if far > 1e-3), "never")
     print(f"{name:10} {same:17} {moved.max():15.1f} {first:>16}")
 print(f"yours, in pieces of four words: off by {off(new_caches(), 4).max():.1f}")
-for name in ("right, with rotary positions", "token-missing-from-cache"):
-    run = [*measured[name]["trained"], *measured[name]["put_in"]][0]
-    kept = run["kept"].get("name", 0), run["said"]["sentence"]
-    print(f"the course's {name}: {kept[0]} of {kept[1]} stories keep the name")
 
 # %% [markdown]
 # The late cache is off by a fraction of what the others are: little enough to tell a good story, and far more than
@@ -645,18 +608,15 @@ for name in ("right, with rotary positions", "token-missing-from-cache"):
 # first two needs no story and no trained model: *in pieces of one word, and of several, the logits must be those of
 # one pass*. The third mistake is the caller's: only a second text through the same code finds it.
 #
-# Look also at where the numbers begin: the used cache is wrong at token 0, the others only where the second piece
-# begins, so the test has to take more than one step. Each mistake has a page with the right code:
+# Each mistake has a page with the right code:
 # [positions-restart-in-cache](https://attention-course.github.io/attention-course/mistakes/positions-restart-in-cache.html),
 # [token-missing-from-cache](https://attention-course.github.io/attention-course/mistakes/token-missing-from-cache.html)
-# and [stale-cache](https://attention-course.github.io/attention-course/mistakes/stale-cache.html). Our late cache is a
-# mild case of the second, as it reads the beginning in full. The last row is the course's own run of it, late from the
-# first word on.
+# and [stale-cache](https://attention-course.github.io/attention-course/mistakes/stale-cache.html).
 #
 # ## A real model
 #
-# What opened the small Llama opens published models, too. If you are online, set `online` to True: the cell downloads a
-# small model of Llama's form from the Hugging Face hub, puts your class into each of its layers, compares, and writes.
+# If you are online, set `online` to True: the cell downloads a small model of Llama's form from the Hugging Face hub,
+# puts your class into each of its layers, compares, and writes.
 
 # %%
 online = False
@@ -673,25 +633,14 @@ if online and transformers:
 # %% [markdown]
 # ## Your turn
 #
-# 1. So far the late cache read a beginning in one piece. Let it begin from nothing, `tell("", new_caches(LateCache))`.
-#    Where does the mistake show?
-# 2. Write a cache in which each new word takes the slot of the word before it. Guess before you read its stories.
-# 3. Give your cache room for 12 tokens. What happens, and what would happen without the `ValueError`?
+# 1. So far the late cache read a beginning in one piece. Let it begin from nothing, `tell("",
+#    new_caches(LateCache))`. Where does the mistake show?
+# 2. Give your cache room for 12 tokens. What happens, and what would happen without the `ValueError`?
 #
 # <details><summary>Answers</summary>
 #
 # 1. In the first words, each of which it writes twice: "In In a a green valley". After that its sentences are right.
-# 2. It goes round in circles: in our run, one sentence again and again.
-#
-#    ```python
-#    class Overwriting(MyCache):
-#        def forward(self, keys, values):
-#            if self.length and keys.shape[2] == 1:
-#                self.length -= 1
-#            return super().forward(keys, values)
-#    ```
-#
-# 3. The next token raises the error. Without it `self.keys[:, :, 12:13] = keys` writes one token into a slice of size
+# 2. The next token raises the error. Without it `self.keys[:, :, 12:13] = keys` writes one token into a slice of size
 #    0, which PyTorch accepts without an error. The token is lost, and the model soon stammers.
 #
 # </details>
@@ -704,7 +653,7 @@ if online and transformers:
 # **Practise:** [five exercises](exercises/09_exercises.ipynb), about twenty-five minutes.
 #
 # **Click through it:** [Llama's attention](https://attention-course.github.io/attention-course/recordings/llama.html)
-# and [a decoding step](https://attention-course.github.io/attention-course/recordings/decoding_step.html)
-# as recorded runs. Choose any number there, and you see where it came from and where it goes.
+# and [a decoding step](https://attention-course.github.io/attention-course/recordings/decoding_step.html) as recorded
+# runs.
 #
 # **Next:** [10 Shrink the cache further](10_smaller_caches.ipynb).

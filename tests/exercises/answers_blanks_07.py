@@ -69,6 +69,15 @@ def rotate_by_unflatten(x, cos, sin):
     return torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-2).flatten(-2)
 
 
+def rotate_by_matrix(x, cos, sin):
+    pairs = cos.shape[1]
+    i = torch.arange(pairs)
+    matrix = x.new_zeros(len(cos), 2 * pairs, 2 * pairs)
+    matrix[:, i, i] = matrix[:, i + pairs, i + pairs] = cos
+    matrix[:, i, i + pairs], matrix[:, i + pairs, i] = -sin, sin
+    return torch.einsum("tij,bhtj->bhti", matrix, x)
+
+
 def rotate_in_place(x, cos, sin):
     a, b = x.chunk(2, dim=-1)
     a.copy_(a * cos - b * sin)
@@ -175,6 +184,7 @@ RIGHT = {
         rotate_by_loop,
         rotate_by_complex,
         rotate_by_unflatten,
+        rotate_by_matrix,
     ],
 }
 

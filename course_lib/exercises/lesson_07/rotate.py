@@ -17,8 +17,7 @@ EXERCISE = FunctionExercise(
     difficulty=2,
     minutes=3,
     prompt=(
-        "`cos` and `sin` hold one angle per token and pair, (token, pair), for all samples and heads. Where each "
-        "sample has positions of its own they are (batch, 1, token, pair), which broadcasts over the heads. Rotate "
+        "`cos` and `sin` hold one angle per token and pair, (token, pair), for all samples and heads. Rotate "
         "each pair (a, b) of `x` to (a cos - b sin, b cos + a sin). The pairs are the halves of a head, as in the "
         "course and in the Llama of `transformers`: with 3 pairs, a is element 0, 1 or 2 and b is element 3, 4 or 5. "
         "The rotated elements take the places of a and b."
@@ -37,9 +36,6 @@ EXERCISE = FunctionExercise(
     },
     calls=2,
     also=({"batch": 1, "token": 1}, {"head": 1, "pair": 1}),
-    special={
-        "each sample has angles of its own: cos and sin are (batch, 1, token, pair)": {"angle": "batch 1 token pair"}
-    },
     arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
     axes="batch head token head_dim",
     fixed="head_dim pair",
