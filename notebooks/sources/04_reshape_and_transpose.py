@@ -255,8 +255,12 @@ paste_your_split()
 #
 # The rule to remember: **`view` splits or joins neighbouring axes; to change the order of axes you need `transpose` or
 # `permute`.** So split the width alone. Other code writes `queries.unflatten(2, (2, 2))` for that view, which names the
-# axis to be split, or does both steps with the library [einops](https://einops.rocks):
-# `rearrange(queries, "b t (h d) -> b h t d", h=2)`, where the parentheses stand for one axis made of two others.
+# axis to be split, or takes both steps with the library [einops](https://einops.rocks), where parentheses stand for one
+# axis made of two others:
+#
+# ```python
+# by_head = rearrange(queries, "b t (h d) -> b h t d", h=2)
+# ```
 #
 # ## The same with real queries
 #

@@ -63,8 +63,8 @@ print("exchanged:", told_wrong.split()[-1])
 
 # %% [markdown]
 # `exchanged` is a **hook**: PyTorch calls it with the keys that `k_proj` has just computed, and goes on with those that
-# it returns. Its three lines are an experiment on a model's inside. To go on you need a measure that *finds* heads
-# worth looking at, a way to *remove* one, and a way to *exchange* what it holds.
+# it returns. That is an experiment on a model's inside. To go on you need a measure that *finds* heads worth looking
+# at, a way to *remove* one, and a way to *exchange* what it holds.
 #
 # ## Find the head
 #

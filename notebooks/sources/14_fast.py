@@ -93,7 +93,8 @@ print(f"fused    writes {1000 / writing(fused):5,.0f}")
 # A processor computes only with what is in the small memory on its own chip, and everything else waits in the large
 # memory beside it. On a GPU they are called **SRAM** and, usually, **HBM** (high-bandwidth memory). Here are their
 # sizes and speeds in an A100 (Dao et al., [FlashAttention: Fast and Memory-Efficient Exact Attention with
-# IO-Awareness](https://arxiv.org/abs/2205.14135), 2022, figure 1):
+# IO-Awareness](https://arxiv.org/abs/2205.14135), 2022, figure 1). What SRAM brings in a second takes the others
+# longer:
 
 # %%
 memories = {  # bytes, bytes per second
@@ -502,8 +503,8 @@ for name, speed in reading(models).items():
 # ## Three mistakes
 #
 # Somebody changed one line, in three ways: each tile subtracts *its own* largest score, not the largest so far; or the
-# *context* isn't multiplied by the factor; or the *total* isn't. Below, each change is written as `old => new`. The
-# tiles are 16 by 16.
+# *context* isn't multiplied by the factor; or the *total* isn't. Below, each change is written as old => new. The tiles
+# are 16 by 16.
 #
 # **Predict.** One of the three tells the right story all the same, word for word. Is it `"largest"`, `"context"` or
 # `"total"`?
