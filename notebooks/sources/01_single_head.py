@@ -232,8 +232,8 @@ show("weights of scores + 100", attention_weights(scores_of_work + 100), "key", 
 
 # %% [markdown]
 # If yours is the textbook's formula, you see `nan`, *not a number*: a float32 has no room for the exponential of 101,
-# which becomes infinity, and so does the sum. A real softmax subtracts the largest score first, which changes no
-# weight. Exercise 3 of the sheet lets you write it.
+# which becomes infinity, and infinity divided by infinity is nothing at all. A real softmax subtracts the largest score
+# first, which changes no weight. Exercise 3 of the sheet lets you write it.
 
 # %%
 context_of_work = context_of_token(weights_of_work, values)

@@ -654,7 +654,8 @@ if guess is not ...:
 # ## What you have now
 #
 # A measure that finds heads, ablation, activation patching and path patching, each with a function of yours at its
-# heart. You know what each can tell: where a head looks, whether it is needed, and which of its parts carries what. All that was found here is about these trained models, not about attention as such. [Transformer
+# heart. You know what each can tell: where a head looks, whether it is needed, and which of its parts carries what. All
+# that was found here is about these trained models, not about attention as such. [Transformer
 # Explainer](https://poloclub.github.io/transformer-explainer/) shows the heads of a trained GPT-2.
 #
 # **Practise:** [six exercises](exercises/13_exercises.ipynb), about 25 minutes.
