@@ -151,7 +151,7 @@ print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 #
 # What does moving a byte cost? The arithmetic that could have been done in the meantime. Operations per second divided
 # by bytes per second are the **machine balance**. (A multiplication and an addition are two operations.) NVIDIA's
-# numbers for an [H100](https://www.nvidia.com/en-us/data-center/h100/) and products of two-byte numbers:
+# numbers for an [H100](https://www.nvidia.com/en-us/data-center/h100/) SXM and products of two-byte numbers:
 
 # %%
 flops, speed = 989e12, 3350e9  # operations per second, bytes per second
