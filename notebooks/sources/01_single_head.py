@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/01_single_head.ipynb)
 #
-# In lesson 00 a head was asked for a name, and found it. Here is the story again, with the attention
-# weights of that head. In the next 45 minutes you write such a head, line by line. Then you give it the weight matrices
-# that were learned by the one below, and it will find the name with *your* lines.
+# In lesson 00 a head was asked for a name, and found it. Here is the story again, with the attention weights of that
+# head. In this lesson you write such a head, line by line. Then you give it the weight matrices that this one has
+# learned, and it will find the name with *your* lines.
 #
 # **You need** [lesson 00](00_start_here.ipynb). **It takes** about 45 minutes.
 
@@ -50,9 +50,9 @@ draw_attended_words(tokens, trained_weights[1, 2, -1], title="Which word comes n
 # %% [markdown]
 # ## Compare, weigh, mix
 #
-# To follow every step by hand, we take a shorter sentence: six tokens with three made-up numbers each. The path
-# from here, by hand first, then as matrices, then as a module, is that of chapter 3 of Sebastian Raschka's book [Build
-# a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
+# To follow every step by hand, we take a shorter sentence: six tokens with three made-up numbers each. (By hand, then
+# as matrices, then as a module: that path is from chapter 3 of Sebastian Raschka's book [Build a Large Language Model
+# (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024.)
 
 # %%
 words, embeddings, x = dream_big(device=device)
@@ -94,17 +94,17 @@ attention_weights = filled("attention_weights", attention_weights)
 #
 # </details>
 #
-# **Predict.** "work" has its largest score with itself, 1.205. Will it take more than half of the mix from itself?
+# **Predict.** "work" has its largest score with itself, 1.205. How much of the mix will it take from itself?
 
 # %%
-guess = ...  # write "yes" or "no" in place of the dots
-predict(guess, lambda: attention_weights(scores_of_work)[work] > 0.5)
+guess = ...  # write a number from 0 to 1 in place of the dots
+predict(guess, lambda: attention_weights(scores_of_work)[work].item(), within=0.1)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It takes about a fifth. Softmax looks at the *differences* between scores, and ours are close together: the largest is
-# not even half a point above the smallest.
+# About a fifth, hardly more than the sixth that equal scores would give. Softmax looks at the *differences* between
+# scores, and our largest is not even half a point above the smallest.
 #
 # </details>
 #
@@ -141,7 +141,7 @@ show("context of 'work'", first_context, "width", digits=3)
 show("mean of all tokens", embeddings.mean(dim=0), "width", digits=3)
 
 # %% [markdown]
-# That's almost the plain mean, because the attention weights are almost equal. And there's a second weakness.
+# That's almost the plain mean. And there's a second weakness.
 #
 # **Predict.** "work" has its largest score with itself. Of how many of the six tokens is that true?
 
@@ -155,27 +155,24 @@ predict(guess, lambda: int((has_most == itself).sum()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Of three. "Dream", "big" and "for" score higher with "work" than with themselves, because "work" is the longest of the
-# six vectors. A dot product measures likeness only among vectors of the same length; of several that point roughly the
-# same way, the longest wins.
+# Of three. "Dream", "big" and "for" score higher with "work" than with themselves: it points much the same way as they
+# do, and it is longer. A dot product compares directions only among vectors of the same length.
 #
 # </details>
 #
 # ## Three roles, three projections
 #
 # So far the same three numbers did three jobs: they were what a token looks for, what it is found by, and what it hands
-# over. The mixing had nothing of its own to learn. And each pair of tokens had one score for both directions, although
-# a pronoun has to find its name while the name couldn't care less.
-#
-# Attention gives each token a vector of its own for each job:
+# over. And each pair of tokens had one score for both directions, although a pronoun has to find its name while the
+# name couldn't care less. Attention gives each token a vector of its own for each job:
 #
 # - The **query** is what the token looks for: *somebody asked for a name, so a name comes next.*
 # - The **key** is what it can be found by: *here is a name.*
 # - The **value** is what it hands over to those who find it: *Zoe.*
 #
 # Each of them is the embedding times a matrix that is learned, which is called a **projection**. In PyTorch it is an
-# `nn.Linear`. Ours take three numbers and return two, so that they can be drawn. Nobody has trained them; their numbers
-# are random, and so is every pattern on these six words.
+# `nn.Linear`. Ours take three numbers and return two, which can be drawn. Nobody has trained them: their numbers are
+# random, and so is every pattern on these six words.
 
 # %%
 d_in, d_out = 3, 2
@@ -194,13 +191,12 @@ queries, keys, values = q_proj(embeddings), k_proj(embeddings), v_proj(embedding
 drag_the_query()
 
 # %% [markdown]
-# Drag the arrow of the query, or choose another word. Each key gets a score, which is large where query and key point
-# the same way. The scores become attention weights, and the context is the balance point of the values: each pulls with
-# its weight. Try to drag the context out of the shaded region. You can't: the weights are positive and sum to 1, so the
-# context stays within the region that the values enclose (their *convex hull*).
+# Drag the arrow of the query, or choose another word. Each key gets a score, and the context is the balance point of
+# the values: each pulls with its weight. Try to drag it out of the shaded region, the *convex hull* of the values. You
+# can't, since the weights are positive and sum to 1.
 #
-# Now the same in numbers, for the query of "work". We divide its scores by the square root of the width, for a reason
-# that you'll measure below.
+# Now the same in numbers, for the query of "work". We divide its scores by the square root of the width; you'll measure
+# why.
 
 # %%
 products = torch.stack([queries[work] @ key for key in keys])  # one per key
@@ -210,8 +206,8 @@ show("scores of 'work'", scores_of_work, "key", words)
 show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
-# Only "and" has a clearly positive score, and takes more than half of the mix. A negative score doesn't mean that a
-# token is ignored, because the exponential of any number is positive.
+# Only "and" has a positive score, and gets more than half of the mix. A negative score doesn't mean that a token is
+# ignored: the exponential of any number is positive.
 #
 # **Predict.** Suppose that somebody adds 100 to each of the six scores. How large will the attention weight of "and"
 # be?
@@ -224,8 +220,8 @@ predict(guess, lambda: shifted[words.index("and")].item(), within=0.005)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# As large as before: what counts is the distance between the scores. Adding 100 to the scores multiplies each
-# exponential by the same number, and the division cancels it.
+# As large as before. Adding 100 to the scores multiplies each exponential by the same number, and the division cancels
+# it.
 #
 # </details>
 #
@@ -236,8 +232,8 @@ show("weights of scores + 100", attention_weights(scores_of_work + 100), "key", 
 
 # %% [markdown]
 # If yours is the textbook's formula, you see `nan`, *not a number*: a float32 has no room for the exponential of 101,
-# which becomes infinity, and infinity divided by infinity is nothing at all. A real softmax therefore subtracts the
-# largest score first, which changes no weight. Exercise 3 of the sheet lets you write it.
+# which becomes infinity, and infinity divided by infinity is nothing at all. A real softmax subtracts the largest score
+# first, which changes no weight. Exercise 3 of the sheet lets you write it.
 
 # %%
 context_of_work = context_of_token(weights_of_work, values)
@@ -247,8 +243,8 @@ show("context of 'work'", context_of_work, "width")
 # ## All tokens at once
 #
 # The six scores of one query are one row of a matrix product, and six queries give six rows. Rows of the left matrix
-# meet *columns* of the right one, so the keys are transposed: each key becomes a column. The picture outlines query
-# "work", key "and" and their product, not yet divided.
+# meet *columns* of the right one, so each key has to become a column. The picture outlines query "work", key "and" and
+# their product, not yet divided.
 
 # %%
 names = ("queries", "keys.T", "products")
@@ -269,7 +265,7 @@ heatmap(weights, words)
 
 # %% [markdown]
 # Two products, a division and a softmax compute for all tokens what you did for one. Each row sums to 1. A column
-# needn't, because it adds up what all tokens take from one of them: four take more than half of their mix from "and".
+# needn't: four tokens take more than half of their mix from "and".
 #
 # In the papers this is one line. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, and $d$ is the number of columns
 # of $Q$ and $K$. What the formula doesn't say is that softmax runs over the keys.
@@ -278,8 +274,8 @@ heatmap(weights, words)
 # \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
-# With one set of numbers for all jobs, "work" and "and" had one score for both directions. Now they have two, 1.01 and
-# -1.41: the one asks with its query, the other answers with its key.
+# "work" and "and" now have two scores, one for each direction: the one asks with its query, the other answers with its
+# key.
 #
 # **Now do** exercises 1 to 4 of [the sheet](exercises/01_exercises.ipynb).
 #
@@ -302,8 +298,8 @@ for width in (2, 8, 32, 128, 512):
     print(f"{width:5}   {spread:20.1f}   {spread / width**0.5:20.2f}")
 
 # %% [markdown]
-# The last column stays near 1: the spread grows like the square root of the width. (The terms are independent with a
-# variance of 1, variances of independent terms add up, and the spread is the root of the sum.)
+# The last column stays near 1: the spread grows like the square root of the width. (The variances of independent terms
+# add up, each of ours is 1, and the spread is the root of the sum.)
 #
 # **Predict.** How far will the scores spread at a width of 2048?
 
@@ -320,10 +316,10 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 #
 # </details>
 #
-# Large scores make softmax choose all or nothing. Is that bad? It can be, for learning. The **gradient** of a query
-# says how a loss changes with it, and training follows the gradients. We take six random keys per query and a random
-# sum of the attention weights as the loss, and look at how long the gradients are. *Largest* is the largest of the six
-# attention weights, on average; *stuck* is the share of queries whose gradient is shorter than 0.001.
+# Large scores make softmax choose all or nothing. That can be bad for learning, which follows the gradients. We take
+# six random keys per query and a random sum of the attention weights as the loss, and look at the gradient of each
+# query. *Largest* is the largest of the six attention weights, on average; *stuck* is the fraction of queries whose
+# gradient is shorter than 0.001.
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -344,11 +340,10 @@ for width in (8, 64, 512):
 # With the division every width looks alike. Without it, such a query takes nearly everything from a single key in a
 # wide head, and at a width of 512 more than half of these queries are stuck. The paper that introduced the division
 # suspected "extremely small gradients" (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762),
-# 2017), and for queries and keys like these, with a spread of 1, it is right.
-#
-# Narrow heads get away without it. Storytellers with heads as narrow as ours were also [trained without the
-# division](https://attention-course.github.io/attention-course/storyteller.html#what-a-mistake-does), and their stories
-# are hardly worse.
+# 2017), and for queries and keys like these, with a spread of 1, it is right. (Narrow heads get by without it:
+# storytellers [trained without the
+# division](https://attention-course.github.io/attention-course/storyteller.html#what-a-mistake-does) keep as many
+# facts.)
 #
 # *When* you divide doesn't matter in exact arithmetic. In float16, which has no room for large numbers, it does:
 
@@ -360,13 +355,13 @@ print("query divided first:        ", ((row / 8) @ row.T).item())
 print("softmax of the first:       ", (row @ row.T / 8).softmax(dim=-1).item())
 
 # %% [markdown]
-# The product overflows to infinity before the division can help, and softmax makes `nan` of it, *not a number*. So the
-# module below divides the queries first.
+# The product overflows to infinity before the division can help, and softmax makes `nan` of it. So the module below
+# divides the queries first.
 #
 # ## Into a module
 #
-# A module has the three projections as parameters, and its `forward` takes a **batch**, several sentences at
-# once: `x` is (batch, token, width). Transpose only the last two axes of the keys; `.T` would reverse all three.
+# A module has the three projections as parameters, and its `forward` takes a **batch**, several sentences at once: `x`
+# is (batch, token, width). Transpose only the last two axes of the keys; `.T` would reverse all three.
 #
 # **Write it yourself, from an empty class.** Call the projections `q_proj`, `k_proj` and `v_proj`, each an `nn.Linear`
 # without bias. The next lessons go on with your `MyHead`.
@@ -413,10 +408,10 @@ print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 # %% [markdown]
 # ## Your head reads the story
 #
-# Now for the real thing. The head of the picture at the top takes vectors of 64 numbers, and has queries, keys and
-# values of 16. Its matrices are 16 rows cut from larger ones, which hold four heads (lesson 05 takes them apart). Your
-# `MyHead` gets these rows, and then the vectors that the model makes of the story. We read its last row only, which may
-# see the whole text.
+# The head of the picture at the top takes vectors of 64 numbers, and has queries, keys and values of 16. Its matrices
+# are 16 rows of larger ones, which hold four heads (lesson 05 takes them apart). Your `MyHead` gets these rows, and
+# then the vectors that the model makes of the story. We read the output of the last token, which may see the whole
+# text.
 
 # %%
 attention = storyteller.attentions[1]
@@ -442,20 +437,9 @@ for question in questions:
 # %% [markdown]
 # Sixteen numbers come out of your head for the last token. The model's own output matrix (lesson 03) turns them into
 # 64, which we compare with the embedding of every word that the model knows, and print the three that fit best. The
-# first one answers the question. (A head's word isn't always the model's: three more heads, an MLP and the word itself
-# are added to it. Try "Where did they meet? By the", where the head alone isn't enough.)
+# first one answers the question. (The model has more than this head. Ask "Where did they meet? By the", where the head
+# alone isn't enough, or for the pig's name: as in lesson 00, it gives the bear's.)
 #
-# Drag it, too. Which word comes after "the red"? The picture is a flat view of the 16 numbers, turned so that the
-# scores of the word that asks are exact.
-
-# %%
-short = "Zoe had a red kite. Zoe held the red"
-seen = storyteller.attention_inputs(short)[1][0]  # (token, 64)
-rows_of_head = reader.q_proj(seen), reader.k_proj(seen), reader.v_proj(seen)
-names, _ = storyteller.attention_weights(short)
-drag_the_query(*rows_of_head, words=names, causal=True)
-
-# %% [markdown]
 # ## A mistake that no one sees
 #
 # Here is a head with one wrong word. Its shapes are right, and no error is reported:
@@ -474,25 +458,24 @@ for question in questions:
     print(question, "...", read_aloud(wrong_reader, f"{told} {question}"))
 
 # %% [markdown]
-# Each row of attention weights sums to 1, and the answers are wrong. There's a way to see it without a story. A
+# Each row of attention weights still sums to 1, and the answers are wrong. There's a way to see it without a story. A
 # training step changes each parameter by means of its gradient, and `.backward()` computes the gradients of all
-# parameters that a loss depends on.
+# parameters that a loss depends on. Here is such a head from three numbers to two.
 #
-# **Predict.** One of the three projections of this head gets no gradient at all. Which one?
+# **Predict.** How many of the numbers in its three weight matrices get no gradient at all?
 
 # %%
 trial = ScoredWithValues(3, 2).to(device)
 trial(x).square().sum().backward()
-projections = {"queries": trial.q_proj, "keys": trial.k_proj, "values": trial.v_proj}
-without = [name for name in projections if projections[name].weight.grad is None]
-guess = ...  # write "queries", "keys" or "values" in place of the dots
-predict(guess, lambda: without[0])
+without = [weight.numel() for weight in trial.parameters() if weight.grad is None]
+guess = ...  # write a number in place of the dots
+predict(guess, lambda: sum(without))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The keys: the scores are made with the values, so nothing reads the keys, and nothing flows back to their projection.
-# A parameter that should learn but gets no gradient is always a reason to look twice.
+# All six of the keys' matrix. The scores are made with the values, so nothing reads the keys, and nothing flows back to
+# their projection. A parameter that should learn but gets no gradient is a reason to look twice.
 #
 # </details>
 #
@@ -524,11 +507,10 @@ proof(MyHead)
 print("equal:", tuple(samples.shape), "->", tuple(reference(samples).shape))
 
 # %% [markdown]
-# Would it notice a mistake? It notices values in place of keys, and a division by the root of the batch, of the tokens
-# or of `d_in`, because no two of these sizes are equal. But no proof sees everything.
+# No two sizes are equal, so a division by the root of the batch, of the tokens or of `d_in` would show. But no proof
+# sees everything.
 #
-# **Now cheat.** Write a head with a mistake in it that this proof doesn't see. It can be done in more than one way.
-# Look at what the proof never tries.
+# **Now cheat.** Write a head with a mistake in it that this proof doesn't see. Look at what the proof never tries.
 
 # %%
 Sneaky = ...  # a class like MyHead, with your mistake, in place of the dots
@@ -538,8 +520,7 @@ sneak("MyHead", Sneaky, proof)
 # <details><summary>Ways in</summary>
 #
 # The proof tries one length and one scale of input. A head that divides by `7 ** 0.5` whatever its width passes, and so
-# does one that lets no score be larger than a thousand, or that reads only the first five tokens. Tests with sizes that
-# *vary* see the first and the last.
+# does one that lets no score be larger than a thousand, or that reads only the first five tokens.
 #
 # </details>
 #
@@ -561,16 +542,15 @@ sneak("MyHead", Sneaky, proof)
 #
 #    So attention in which no token is hidden can't tell "Dream big" from "big Dream". [Lesson
 #    07](07_order.ipynb) adds positions.
-# 2. With 1, all attention weights are close to one sixth, as they are in a head that nobody has trained, with inputs as
-#    short as ours. With 10, each row has nearly its whole mix in a single cell. The scores grow with the square of the
-#    factor, and softmax turns large differences into all or nothing, as you saw above.
+# 2. With 1, all attention weights are close to one sixth. With 10, each row has nearly its whole mix in a single cell,
+#    because the scores grow with the square of the factor.
 #
 # </details>
 #
 # ## What you have now
 #
 # One attention head, from its first dot product to a module that reads a trained model's story. Its tokens may look at
-# every other, also at those that come later. A model that writes must not look ahead, and the next lesson sees to it.
+# all others. A model that writes must not look ahead, and the next lesson sees to it.
 #
 # **Practise:** [six exercises](exercises/01_exercises.ipynb), about thirty-five minutes.
 #

@@ -47,9 +47,9 @@ for letter, number in zip("ABC", (0, 6, 7), strict=True):
     print(fill(shorten(run["story"], 180) or "(nothing at all)", 80), end="\n\n")
 
 # %% [markdown]
-# B and C, with the splendid losses, can't tell a story to save their lives. Here one stammers, and the other ends
-# before it has begun. By the end of this lesson you'll have written the line in which they differ, you'll have a test
-# that sees the difference at once, and you'll never again trust a loss that looks too good.
+# B and C, with the splendid losses, can't tell a story to save their lives. One stammers, and the other ends before it
+# has begun. By the end of this lesson you'll have written the line in which they differ, you'll have a test that sees
+# the difference at once, and you'll never again trust a loss that looks too good.
 #
 # ## The student who had the answers
 #
@@ -61,9 +61,7 @@ for letter, number in zip("ABC", (0, 6, 7), strict=True):
 # and lost in the exam, where token 8 hasn't been written yet.
 #
 # The cure is a rule: *look at yourself and at what came before you.* A head with this rule is called **causal**, the
-# table of who may attend to whom a **mask** (it comes from Vaswani et al., [Attention Is All You
-# Need](https://arxiv.org/abs/1706.03762), 2017). Paint one yourself. The figure knows nothing of triangles, and shows
-# you what leaks.
+# table of who may attend to whom a **mask**. Paint one yourself; the figure shows you what leaks.
 
 # %%
 who_may_look()
@@ -78,11 +76,8 @@ keep = torch.ones(6, 6, dtype=torch.bool, device=device).tril()  # True = may at
 show("keep", keep, "query key", words)
 
 # %% [markdown]
-# In this course a mask is called `keep`, and True means *may attend*. Where True means something else, the name says
-# so: `real`, `hidden`.
-#
-# The mask acts on the *scores*, before softmax: a hidden score becomes minus infinity, `-torch.inf`, whose exponential
-# is exactly 0.
+# In this course a mask is called `keep`, and True means *may attend*. It acts on the *scores*, before softmax: a hidden
+# score becomes minus infinity, `-torch.inf`, whose exponential is exactly 0.
 #
 # **Write it yourself.** Return the attention weights under a mask.
 
@@ -127,8 +122,8 @@ weights = masked_weights(scores[0], keep)
 heatmap(weights, words, keep=keep)
 
 # %% [markdown]
-# The hatched cells are hidden. Each row still sums to 1: softmax shares the whole mix among the tokens that are left,
-# and "Dream" has no choice but to take everything from itself.
+# Each row still sums to 1: softmax shares the whole mix among the tokens that are left, and "Dream" has no choice but
+# to take everything from itself.
 #
 # ## Your causal head
 #
@@ -187,10 +182,9 @@ same = storyteller.write(beginning) == mine.write(beginning)
 print("MyCausalHead tells the stored model's own story:", same)
 
 # %% [markdown]
-# With your causal head it writes what it has learned to write. With `MyHead`, the same weight matrices and no mask, the
-# story comes apart in the middle: the words that it reads are no longer what it has learned to read, because all but
-# the newest have looked ahead. (Even the right one mixes its animals up at the end. The next lesson gives it more
-# heads.)
+# With `MyHead`, the same weight matrices and no mask, the story comes apart in the middle: all words but the newest
+# have looked ahead, which none did while the model was trained. (Even the right one mixes its animals up at the end.
+# The next lesson gives it more heads.)
 #
 # ## A test that doesn't trust the loss
 #
@@ -227,8 +221,7 @@ for name, module in (("MyHead:      ", head), ("MyCausalHead:", causal_head)):
     print(name, f"{earlier_outputs_moved(module(x), module(changed)):.4f}")
 
 # %% [markdown]
-# Keep this test: the usual mistakes report no error. Here are five ways to get a causal mask wrong, beside the right
-# one.
+# Here are five ways to get a causal mask wrong, beside the right one. None of them reports an error.
 
 # %%
 no_future = -torch.inf
@@ -285,8 +278,7 @@ predict(guess, lambda: int(off.sum()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# For five. The last token may attend to everything anyway, so its output is right. A test has to look at the tokens
-# from which something is hidden.
+# For five. The last token may attend to everything anyway, so its output is right.
 #
 # </details>
 #
@@ -304,16 +296,14 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 # <details><summary>After your guess</summary>
 #
 # They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
-# weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
-# before softmax does the same in one step. Minus infinity still works where the future scores are so large that all
-# kept weights round to 0 and the repair would divide 0 by 0.
+# weights cancels that number. Minus infinity before softmax does the same in one step, and it still works where the
+# future scores are so large that all kept weights round to 0 and the repair would divide 0 by 0.
 #
 # </details>
 #
 # PyTorch has two conventions for such masks. In `F.scaled_dot_product_attention` True means *may attend*, as here; in
-# `nn.MultiheadAttention` True means *hidden*. Hand one of them the other's mask and no error is reported. So give a
-# mask a name that says what True means, and write `~keep` where a function wants the opposite. ([Lesson
-# 05](05_weight_split.ipynb) meets that module.)
+# `nn.MultiheadAttention` (lesson 05) True means *hidden*. Hand one of them the other's mask and no error is reported.
+# So give a mask a name that says what True means.
 #
 # **Now do** exercises 1 and 2 of [the sheet](exercises/02_exercises.ipynb).
 #
@@ -334,9 +324,9 @@ real = torch.arange(6, device=device) < lengths
 show("real", real, "batch key")
 
 # %% [markdown]
-# The comparison is **broadcast**: the six positions are compared with each of the two lengths, which makes a table of
-# two by six. For the scores, which are (batch, query, key), `real` needs an axis for the queries, and `real[:, None]`
-# inserts one of size 1. Two masks are joined with `&`, because a token may attend only where both masks allow it.
+# The comparison is **broadcast**: the six positions are compared with each of the two lengths. For the scores, which
+# are (batch, query, key), `real` needs an axis for the queries, and `real[:, None]` inserts one of size 1. Two masks
+# are joined with `&`, because a token may attend only where both masks allow it.
 #
 # **Predict.** What shape does `keep & real[:, None]` have?
 
@@ -347,8 +337,7 @@ predict(guess, lambda: (keep & real[:, None]).shape)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It has one table of queries and keys per sample, because the samples have different padding. With several heads
-# there is one more axis, of size 1, so that all heads share the mask.
+# It has one table of queries and keys per sample, because the samples have different padding.
 #
 # </details>
 #
@@ -381,8 +370,8 @@ predict(guess, lambda: difference.abs().max().item(), within=0.001)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# They are the same up to rounding. Padding on the right comes after each real token, and the causal mask hides
-# everything that comes after.
+# They are the same. Padding on the right comes after each real token, and the causal mask hides everything that comes
+# after.
 #
 # </details>
 #
@@ -428,9 +417,8 @@ def report(output):  # (batch, token, width)
 report(attend(left_batch, left_keep))
 
 # %% [markdown]
-# But the gradient of `v_proj` is not, because it is a product with the attention weights. One training step, and
-# `v_proj` is `nan` for good. (The other two are spared, because `masked_fill` sends nothing back to a score that it
-# replaced.)
+# But the gradient of `v_proj` is not: it is a product with the attention weights. One training step, and `v_proj` is
+# `nan` for good. (The other two are spared, because `masked_fill` sends nothing back to a score that it replaced.)
 #
 # Two ideas: fill with the lowest *finite* number in place of minus infinity, or set the hidden attention weights to 0
 # after softmax.
@@ -472,7 +460,7 @@ predict(guess, lambda: sum(enough))
 # **Dropout** (Srivastava et al., [Dropout: A Simple Way to Prevent Neural Networks from
 # Overfitting](https://jmlr.org/papers/v15/srivastava14a.html), 2014) sets some of a layer's numbers to 0 at random
 # while a model is trained. In attention these are attention weights, *after* softmax. With p = 0.25 a quarter of them
-# is dropped on average, and PyTorch multiplies the others by one factor, so that the mean stays what it was.
+# is dropped on average, and PyTorch multiplies the others by one factor, which leaves the mean as it was.
 #
 # **Predict.** An attention weight of 0.6 is kept, and p is 0.25. What does dropout make of it?
 
@@ -485,21 +473,18 @@ predict(guess, lambda: dropped.max().item(), within=0.01)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It becomes 0.6 divided by 1 - p, because on average the fraction 1 - p of the attention weights is kept. So a kept
-# one grows by a third, to make up for those that were dropped.
+# It becomes 0.6 divided by 1 - p, because on average the fraction 1 - p of the attention weights is kept.
 #
 # </details>
 #
 # In a single draw a row need no longer sum to 1. Dropout belongs to training only: `.eval()` switches off every
 # `nn.Dropout` of a module, and `.train()` switches it on. (The function `nn.functional.dropout` knows nothing of that:
-# it drops unless you say `training=False`.) If you forget `.eval()`, a model's answers change from call
-# to call. Not every model is trained with it: PaLM, for example, was pretrained without (Chowdhery et al., [PaLM:
-# Scaling Language Modeling with Pathways](https://arxiv.org/abs/2204.02311), 2022).
+# it drops unless you say `training=False`.) If you forget `.eval()`, a model's answers change from call to call.
 
 # %%
 dropout = nn.Dropout(0.25)
 quarter = torch.full((1, 4), 0.25, device=device)  # a row of attention weights
-sums = torch.stack([dropout(quarter).sum() for _ in range(1000)])
+sums = torch.stack([dropout(quarter).sum() for _ in range(5000)])
 print(f"train: sums from {sums.min():.2f} to {sums.max():.2f}, mean {sums.mean():.1f}")
 dropout.eval()
 print(f"eval:  a row sums to {dropout(quarter).sum():.2f}")
@@ -544,7 +529,7 @@ sneak("MyCausalHead", Sneaky, proof)
 # <details><summary>Two ways in</summary>
 #
 # A head that hides the future only if there are at most five tokens; a head that hides it with minus a thousand, which
-# larger scores outgrow. Hence the rule: try several lengths, and inputs that are far too large.
+# larger scores outgrow. So try several lengths, and inputs that are far too large.
 #
 # </details>
 #
@@ -573,9 +558,8 @@ sneak("MyCausalHead", Sneaky, proof)
 # ## What you have now
 #
 # A head that sees the past and nothing else, masks for padding on either side, and a way to test them: change something
-# that a token must not see, and check whether its output changes. Ours changes the last token only, so a leak among the
-# others escapes it. (Lesson 15 changes every token in turn, and has the masks of PyTorch's own modules, in which True
-# means the opposite.)
+# that a token must not see, and check whether its output changes. Ours changes the last token only, and a leak among
+# the others escapes it. Lesson 15 changes every token in turn.
 #
 # **Practise:** [eight exercises](exercises/02_exercises.ipynb), about fifty minutes.
 #

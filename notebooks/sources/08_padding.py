@@ -72,7 +72,7 @@ x = teller.blocks[0].attention_norm(x)
 weights = teller.attentions[0](x, return_weights=True)[1].detach()  # (b, h, query, key)
 shown = ["(pad)"] * 9 + ["(start)", *words(short)]
 share = weights[0, 0, -1, :9].sum()
-title = f"From the last “a”, in head 0: {share:.2f} goes to padding"
+title = f"From the last “a”, in head 0: {share:.2f} goes to the nine (pad) together"
 draw_attended_words(shown, weights[0, 0, -1], title=title)
 
 # %% [markdown]

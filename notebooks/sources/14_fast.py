@@ -85,13 +85,14 @@ for name, speed in reading({"explicit": explicit, "fused": fused}).items():
 print(f"fused    writes {1000 / writing(fused):5,.0f}")
 
 # %% [markdown]
-# "explicit" is the attention that you know, with its table of scores. "fused" calls a single function of PyTorch.
+# "explicit" is the attention that you know, with its table of scores. "fused" calls a single function of PyTorch, which
+# runs a single **kernel**, as a program on the device is called.
 #
 # ## What moves
 #
 # A processor computes only with what is in the small memory on its own chip, and everything else waits in the large
-# memory beside it. On a GPU they are called **SRAM** and, usually, **HBM** (high-bandwidth memory). Here are the sizes
-# and speeds that Dao et al. give for an A100 ([FlashAttention: Fast and Memory-Efficient Exact Attention with
+# memory beside it. On a GPU they are called **SRAM** and, usually, **HBM** (high-bandwidth memory). Here are their
+# sizes and speeds in an A100 (Dao et al., [FlashAttention: Fast and Memory-Efficient Exact Attention with
 # IO-Awareness](https://arxiv.org/abs/2205.14135), 2022, figure 1). What SRAM brings in a second takes the others
 # longer:
 
@@ -144,14 +145,13 @@ print(f"64 texts, one such table: {one_table / 1e6:.1f} MB", end=", ")
 print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 
 # %% [markdown]
-# Nothing larger moves, and all of these tables are temporary: written, read by the next step, and discarded.
+# These tables are the largest tensors that attention moves, and it keeps none of them.
 #
 # ## Two limits
 #
 # What does moving a byte cost? The arithmetic that could have been done in the meantime. Operations per second divided
-# by bytes per second are the **machine balance**: what a machine could compute while one byte arrives. (A
-# multiplication and an addition are two operations.) NVIDIA's numbers for an
-# [H100](https://www.nvidia.com/en-us/data-center/h100/) SXM and products of two-byte numbers:
+# by bytes per second are the **machine balance**. (A multiplication and an addition are two operations.) NVIDIA's
+# numbers for an [H100](https://www.nvidia.com/en-us/data-center/h100/) SXM and products of two-byte numbers:
 
 # %%
 flops, speed = 989e12, 3350e9  # operations per second, bytes per second
@@ -209,19 +209,17 @@ decode = arithmetic_intensity(1, 4096, 32, 32, 64, 2)
 print(f"prefill {prefill:,.0f}, decode {decode:.2f} operations per byte")
 
 # %% [markdown]
-# Where these are is a matter of sizes and of the machine. Give the figure a batch, a length and a machine of your own.
-# But guess first: a server decodes for 8 users at once, each with a cache of their own. Does the intensity of attention
-# rise? And that of a weight matrix?
+# Guess before you move anything in the figure: a server decodes for 8 users at once, each with a cache of their own.
+# Does the intensity of attention rise? And that of a weight matrix?
 
 # %%
 roofline()
 
 # %% [markdown]
 # In multi-head decode each key is read and used by one query: 1 operation per byte, where an H100 could do 295. Sharing
-# climbs the slope, because more queries use each number that is read. (*Your turn* begins with the question when it
-# reaches the top.) A batch does nothing for attention: eight times the operations, eight times the caches. A weight
-# matrix is read once for all users, so its intensity grows with their number. That is why servers put many users into
-# one batch, and why caches must be small all the same.
+# climbs the slope, because more queries use each number that is read. A batch does nothing for attention: eight times
+# the operations, eight times the caches. A weight matrix is read once for all users, and its intensity grows with their
+# number. So many users in one batch make good use of the weights, and the caches must be small all the same.
 #
 # ## And a third limit
 #
@@ -244,14 +242,14 @@ print(f"measured: {step:.2f} ms")
 
 # %% [markdown]
 # Neither the bytes, at either speed, nor the arithmetic explains the time of a step. So let it write 64 texts at once.
-# The weights are read once for all of them, but each text needs its own arithmetic; its time is printed above.
+# The weights are read once for all of them, but each text needs its own arithmetic.
 #
-# **Predict.** How many times as long as before does a step take?
+# **Predict.** How many times as long as before does a step take? (If its time were all arithmetic, 64 times.)
 
 # %% tags=["timing", "nbval-ignore-output"]
 step_64 = writing(fused, 64)
 guess = ...  # a number
-predict(guess, lambda: step_64 / step, within=2)
+predict(guess, lambda: step_64 / step, within=3)
 
 # %% tags=["timing", "nbval-ignore-output"]
 passes = [record(fused, texts[:number, :1]).steps for number in (1, 64)]
@@ -263,9 +261,9 @@ print(f"tokens per second: {64 * step / step_64:.0f} times as many")
 # %% [markdown]
 # 64 times the arithmetic, as many operations called, and the step takes only a few times as long. So with a single text
 # most of the time goes into *calling* operations, however little each of them does. This **overhead** is the third
-# limit, and small models live there. Before you make anything faster, find out which of the three it is.
+# limit, and small models live there.
 #
-# Now do exercises 1 to 3 of the [sheet](exercises/14_exercises.ipynb).
+# **Now do** exercises 1 to 3 of the [sheet](exercises/14_exercises.ipynb).
 #
 # ## Softmax in pieces
 #
@@ -296,15 +294,14 @@ predict(guess, lambda: (totals[4] - new_terms) / totals[2], within=0.005)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# By `exp(3 - 5)`, because exp(score - 5) is exp(score - 3) times exp(3 - 5), for every score in the sum. The third
-# block brings no larger score, and its factor is 1.
+# By `exp(3 - 5)`, because exp(score - 5) is exp(score - 3) times exp(3 - 5), for every score in the sum.
 #
 # </details>
 #
 # The context is a sum over the keys as well, so the same factor corrects it.
 #
 # **Write it yourself:** one step, for some queries of one head and one block of keys. Don't divide by the total: that
-# is done once, at the end. And return new tensors: the arguments stay as they are, so no `+=` on them.
+# is done once, at the end. And leave the arguments as they are, without `+=`.
 
 # %%
 def online_step(largest, total, context, scores, values):
@@ -360,10 +357,11 @@ guess = ...  # a number
 predict(guess, needed)
 
 # %% [markdown]
-# **Write it yourself, from an empty class:** the attention of lesson 05, in tiles of `size` by `size`. Queries outside,
-# keys inside. Each block of queries begins with minus infinity and zeros, goes through the blocks of keys up to the
-# diagonal, and divides at the end. The inside of the loop is your `online_step` with batch and head in front, so new
-# axes are made by `[..., None]`. Only the tile on the diagonal needs a mask. (`split` allows a smaller last block.)
+# **Write it yourself, from an empty class:** the attention of lesson 05, in tiles of `size` by `size`. The outer loop
+# is over queries, the inner one over keys. Each block of queries begins with minus infinity and zeros, goes through the
+# blocks of keys up to the diagonal, and divides at the end. The inside of the loop is your `online_step` with batch and
+# head in front, so new axes are made by `[..., None]`. Only the tile on the diagonal needs a mask. (`split` allows a
+# smaller last block.)
 
 # %%
 class MyTiledAttention(nn.Module):
@@ -421,7 +419,7 @@ MyTiledAttention = filled("MyTiledAttention", MyTiledAttention)
 #
 # </details>
 #
-# The proof: the library's output on these 29 tokens, from no more tiles than are needed.
+# The proof: the library's output on these 29 tokens, from exactly the tiles that are needed.
 
 # %%
 torch.manual_seed(6)
@@ -476,21 +474,9 @@ for name, speed in reading(models).items():
     print(f"{name:12} {speed:7,.0f} tokens per second")
 
 # %% [markdown]
-# Where this page was made, tiles of 64 beat the class of lesson 05, in spite of the loops. Tiles of 8 drown in calls. A
-# single tile of 192 is the whole table again, and slower than lesson 05: what softmax does in one call takes several
-# here. Much of what makes up for the loops is *new memory*: a large result needs some, and the operating system has to
-# provide it first. Here is one table, the product of queries and keys, into new memory and into memory that is there:
-
-# %% tags=["timing", "nbval-ignore-output"]
-queries, keys = torch.randn(2, 64, 4, 192, 16, device=device).unbind()
-there = torch.zeros(64, 4, 192, 192, device=device)
-ways = [
-    Case("into new memory", lambda: queries @ keys.mT),
-    Case("into memory there", lambda: torch.matmul(queries, keys.mT, out=there)),
-]
-print(", ".join(f"{row.name} {row.median_ms:.0f} ms" for row in compare_times(ways, 5)))
-
-# %% [markdown]
+# Where this page was made, tiles of 64 beat the class of lesson 05, in spite of the loops. Tiles of 8 make many more
+# calls. A single tile of 192 is the whole table again, in more calls than lesson 05 makes.
+#
 # ## FlashAttention, the first and the second
 #
 # When both loops are one **fused kernel**, a single program whose tiles stay in SRAM, that is **FlashAttention-2**
@@ -508,61 +494,17 @@ print(", ".join(f"{row.name} {row.median_ms:.0f} ms" for row in compare_times(wa
 # The lse is `largest + total.log()`, the logarithm of the sum of all exponentials. From it the backward pass computes
 # each tile of attention weights again, instead of reading a table.
 #
-# The lse has a second use. Decode has a single query per head, one row of tiles, and most of a GPU would have nothing
-# to do. So the *keys* are divided among workers. Their results can be merged, because the exponential of each lse says
+# The lse has a second use. Decode has a single query per head, one row of tiles, which would keep only a small part of
+# a GPU busy. So the *keys* are divided among workers, and their results are merged: the exponential of each lse says
 # how much of the whole softmax is its own. On one GPU this is **flash decoding** (Dao et al.,
 # [Flash-Decoding for long-context inference](https://crfm.stanford.edu/2023/10/12/flashdecoding.html), 2023). The merge
 # is exercise 6 of the sheet, and [lesson 16](16_many_devices.ipynb) needs it.
 #
-# <details><summary>The same loops as a GPU kernel, in Triton. Never run on a GPU</summary>
-#
-# Triton compiles such Python for GPUs. Each program computes one block of queries, so the outer loop runs in parallel.
-# This kernel was run in Triton's interpreter, on a CPU, with float32 and four sizes: context and lse were right up to
-# 5e-6. On a GPU nobody has run it, let alone timed it.
-#
-# ```python
-# import triton
-# import triton.language as tl
-#
-# @triton.jit
-# def flash_forward(
-#     Q, K, V, OUT, LSE, num_tokens, scale, D: tl.constexpr, SIZE: tl.constexpr
-# ):  # Q, K, V and OUT: (head, token, D), contiguous; LSE: (head, token)
-#     block, head = tl.program_id(0), tl.program_id(1)
-#     rows, columns = block * SIZE + tl.arange(0, SIZE), tl.arange(0, D)
-#     at = (head * num_tokens + rows[:, None]) * D + columns
-#     queries = tl.load(Q + at, mask=rows[:, None] < num_tokens, other=0.0)
-#     largest = tl.full([SIZE], float("-inf"), tl.float32)
-#     total = tl.zeros([SIZE], tl.float32)
-#     context = tl.zeros([SIZE, D], tl.float32)
-#     for first in range(0, (block + 1) * SIZE, SIZE):  # up to the diagonal
-#         here = first + tl.arange(0, SIZE)
-#         tile = (head * num_tokens + here[:, None]) * D + columns
-#         keys = tl.load(K + tile, mask=here[:, None] < num_tokens, other=0.0)
-#         values = tl.load(V + tile, mask=here[:, None] < num_tokens, other=0.0)
-#         scores = tl.dot(queries, tl.trans(keys)) * scale
-#         seen = rows[:, None] >= here[None, :]
-#         scores = tl.where(seen, scores, float("-inf"))
-#         new_largest = tl.maximum(largest, tl.max(scores, 1))
-#         shrink = tl.exp(largest - new_largest)
-#         weights = tl.exp(scores - new_largest[:, None])
-#         total = total * shrink + tl.sum(weights, 1)
-#         mixed = tl.dot(weights.to(values.dtype), values)
-#         context = context * shrink[:, None] + mixed
-#         largest = new_largest
-#     is_real = rows < num_tokens
-#     tl.store(OUT + at, context / total[:, None], mask=is_real[:, None])
-#     tl.store(LSE + head * num_tokens + rows, largest + tl.log(total), mask=is_real)
-#
-# # flash_forward[(triton.cdiv(num_tokens, SIZE), num_heads)](q, k, v, out, lse, ...)
-# ```
-#
-# </details>
-#
 # ## Three mistakes
 #
 # Somebody changed one line, in three ways: each tile subtracts *its own* largest score, not the largest so far; or the
-# *context* isn't multiplied by the factor; or the *total* isn't. The tiles are 16 by 16.
+# *context* isn't multiplied by the factor; or the *total* isn't. Below, each change is written as old => new. The tiles
+# are 16 by 16.
 #
 # **Predict.** One of the three tells the right story all the same, word for word. Is it `"largest"`, `"context"` or
 # `"total"`?
@@ -592,8 +534,8 @@ for name in ("context", "total"):
     print(f"the right story with tiles of 48: {same}\n")
 
 # %% [markdown]
-# Both begin well, since in the first tile nothing has to be corrected. And with tiles of 48 nobody who reads the story
-# of "total" will find its mistake: a right text proves nothing.
+# Both begin well: in the first tile nothing has to be corrected. And with tiles of 48 nobody who reads the story of
+# "total" will find its mistake: a right text proves nothing.
 #
 # So measure. How sure are the models of names and things in stories that they weren't trained on? And do the outputs
 # stay finite when the inputs are a thousand times as large?
@@ -607,17 +549,16 @@ for name, model in models.items():
     print(f"{name:8} {kept}, finite at huge scores: {huge}")
 
 # %% [markdown]
-# "largest" loses nothing. Softmax doesn't care which number is subtracted, if all sums refer to the same one and the
-# factor corrects them, up or down. The largest *so far* has one purpose: no exponential and no factor can exceed 1.
-# Without it, texts look right until a factor is infinite. So a test of such a kernel needs more keys than a tile, *and*
-# scores that are far apart.
+# "largest" loses nothing, until a factor is infinite. Softmax doesn't care which number is subtracted, if all sums
+# refer to the same one and the factor corrects them, up or down. The largest *so far* has one purpose: no exponential
+# and no factor can exceed 1. So a test of such a kernel needs more keys than a tile, *and* scores that are far apart.
 #
-# Now do exercises 4 to 6 of the [sheet](exercises/14_exercises.ipynb).
+# **Now do** exercises 4 to 6 of the [sheet](exercises/14_exercises.ipynb).
 #
 # ## Which kernel ran
 #
 # PyTorch's scaled_dot_product_attention chooses a kernel by device, dtype and options. If no fused one fits, it
-# computes the whole table, without a word. The profiler knows, because it lists what ran. Five calls:
+# computes the whole table, without a word. The profiler lists what ran. Five calls:
 
 # %%
 q, k, v = torch.randn(3, 2, 8, 5, 16, device=device).unbind()
@@ -659,14 +600,10 @@ for name, call in calls.items():
 # <details><summary>Answers</summary>
 #
 # 1. It takes `319` heads. For a long cache the intensity comes close to the number of heads that share, but stays a
-#    little below it, because queries and context move as well. DeepSeek-V3 comes near: in its latent attention ([lesson
-#    11](11_latent_and_pages.ipynb)) `128` heads share `576` numbers per token, which are the key and, `512` of them,
-#    the value as well. One new token and `4096` keys make `228` operations per byte, more than an H200's balance of
-#    `206`.
+#    little below it, because queries and context move as well.
 # 2. The fused one: its largest error was about `0.016`, like that of float32 rounded once, and the explicit form's
-#    about `0.1`, because it rounds every table on its way. Compare the two with each other, and you blame the better
-#    one. So compare both with a *third*, in higher precision: the tests of the flash-attn library ask that the kernel's
-#    largest error be at most twice that of the plain form in the same type.
+#    about `0.1`. Compare the two with each other, and you blame the better one. So compare both with a *third*, in
+#    higher precision.
 #
 #    ```python
 #    from course_lib.attention import attend, attend_fused
@@ -678,8 +615,8 @@ for name, call in calls.items():
 #        print((each - right).abs().max().item())
 #    ```
 #
-# 3. In float32 all ten are. In `bfloat16` about a third of them differed when we tried it, without a mistake in either:
-#    a different pig walks by. So the same text is no test of a kernel, and another text no proof of a mistake.
+# 3. In float32 all ten are. In `bfloat16` from one to three differed where we tried it, without a mistake in either: a
+#    different pig walks by. So the same text is no test of a kernel, and another text no proof of a mistake.
 #
 #    ```python
 #    def tell(kernel):
@@ -695,8 +632,8 @@ for name, call in calls.items():
 #
 # ## What you have now
 #
-# You have attention that never makes its table, and a storyteller that can't tell the difference. You can say which of
-# three limits holds a computation back, which kernel ran, and what a fair test of one looks like.
+# Attention that never makes its table, and a storyteller that can't tell the difference. You can say which of three
+# limits holds a computation back, which kernel ran, and what a fair test of one looks like.
 #
 # **Practise:** [six exercises](exercises/14_exercises.ipynb), about 40 minutes.
 #
