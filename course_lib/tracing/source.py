@@ -108,7 +108,7 @@ def source_of(definition: CodeType | type | None) -> Source | None:
 
 def text_of(definition: FunctionType | type) -> str | None:
     """Return the text of a function or class, from a notebook's cell as well; None if it is not available."""
-    found = source_of(definition.__code__ if isinstance(definition, FunctionType) else definition)
+    found = source_of(inspect.unwrap(definition).__code__ if isinstance(definition, FunctionType) else definition)
     if found is None or isinstance(found.tree, ast.Lambda):
         return None
     lines = read_source(found.file).lines[_first_line(found.tree) - 1 : end_of(found.tree)[0]]

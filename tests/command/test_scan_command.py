@@ -97,6 +97,34 @@ def test_a_setup_file(file, capsys, monkeypatch, model, options, status, words):
     assert words in shown.out + shown.err
 
 
+SIGMOID = """
+import torch
+from torch import nn
+
+
+class Sigmoid(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(12, 36)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 3, 4)).permute(2, 0, 3, 1, 4)
+        hidden = torch.ones(2 * [x.shape[1]], dtype=torch.bool, device=x.device).triu(1)
+        return ((q @ k.mT / 2).masked_fill(hidden, -torch.inf).sigmoid() @ v).transpose(1, 2).flatten(2)
+
+
+def build():
+    return Sigmoid(), torch.randn(2, 7, 12), {}
+"""
+
+
+@pytest.mark.parametrize(("given", "status"), [([], 1), (["--not-normalised"], 0)])
+def test_what_a_setup_file_leaves_open_the_options_say(tmp_path, given, status):
+    path = tmp_path / "setup.py"
+    path.write_text(SIGMOID, encoding="utf-8")
+    assert main(["scan", "--setup", str(path), "--paths", "attention", *given]) == status
+
+
 def test_images_are_sent_to_the_doctor(file, capsys):
     assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3", "--x", "torch.randn(2, 3, 8, 8)"]) == 2
     assert "(2, 3, 8, 8); images are examined by `diagnose`, on the command line by" in capsys.readouterr().err

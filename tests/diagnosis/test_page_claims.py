@@ -107,6 +107,10 @@ def test_that_a_window_is_not_shown_is_said_beside_what_is_found():
     report = diagnose(Pinned(99), X, window=99)
     assert report.mistakes == ("device-pinned", None), report
     assert report.verdict == "one thing is wrong, and whether it keeps to its window could not be examined."
+
+
+@pytest.mark.one_in(1)
+def test_that_a_window_is_not_shown_is_said_of_code_that_is_as_expected():
     report = diagnose(Windowed(99), X, window=99, expect=Windowed(99))
     assert report.exit_status == 2 and "at most 62" in str(report), report
 

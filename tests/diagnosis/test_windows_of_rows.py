@@ -44,3 +44,8 @@ def test_windows_that_the_code_makes_are_taken_as_meant(size, options):
     report = examined(InWindows(size), **options)
     assert report.ok, report.in_words()
     assert any("taken as meant" in remark for remark in report.remarks), report.remarks
+
+
+def test_windows_of_one_token_are_not_taken_as_meant():
+    report = examined(InWindows(1))
+    assert report.mistakes == ("weights-not-applied",) and not report.remarks, report

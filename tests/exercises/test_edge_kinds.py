@@ -201,11 +201,13 @@ def test_an_answer_that_fails_at_an_edge_is_refused_with_a_question(name, code):
         assert verdict.state == "not passed yet" and verdict.hint, verdict
 
 
-def test_the_note_on_digits_says_what_was_measured():
+@pytest.mark.parametrize(("nearly", "passed"), [("w * (1 + 1e-8)", True), ("w + 1e-8 * ~keep", False)])
+def test_the_note_on_digits_says_what_was_measured(nearly, passed):
     code = functions({"safe_weights(scores, keep)": "w = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)"
-                      ".softmax(-1) * keep; return w * (1 + 1e-8)"})["safe_weights"][0]  # fmt: skip
+                      f".softmax(-1) * keep; return {nearly}"})["safe_weights"][0]  # fmt: skip
     verdict = ALL["safe_weights"].judge(LocalAnswer(code), InputGenerator(0))
-    assert verdict.passed and "right to the digits of float32 only. Is a small number added" in repr(verdict), verdict
+    assert verdict.passed is passed, verdict
+    assert ("right to the digits of float32 only. Is a small number added" in repr(verdict)) is passed, verdict
 
 
 RIGHT = functions(

@@ -65,8 +65,8 @@ def test_outside_of_a_workspace_nothing_is_written(monkeypatch, capsys):
 
 
 def test_the__text_of_a_class_in_a_cell():
-    cell = "class A:\n    pass\n\nclass B(A):\n    def forward(self, x):\n        return x\n"
-    assert text_of(run(cell, "B")) == cell.split("\n\n")[1].rstrip()
+    cell = "from typing import final\n\nclass A:\n    pass\n\n@final\nclass B(A):\n    def f(self):\n        pass\n"
+    assert text_of(run(cell, "B")) == cell.split("\n\n")[2].rstrip()
     assert text_of(run(cell, "A")) is None
 
 

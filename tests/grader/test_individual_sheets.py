@@ -3,6 +3,7 @@
 import inspect
 import json
 import random
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -13,9 +14,11 @@ import pytest
 from course_grader import GradingPolicy, WorkerConfig, grade_release
 from course_grader.individual_notebook import individual_notebook
 from course_grader.manifest import read_manifest
+from course_grader.pipeline import prepare_task
 from course_grader.release import SECRET, make_release
 from course_grader.reports import read_roster, sheet_for, sheets_of
 from course_grader.sandbox import ResourceLimits
+from course_grader.submissions import find_submissions
 from course_lib.about import version
 from course_lib.command import main
 from course_lib.exercises import (
@@ -29,6 +32,7 @@ from course_lib.exercises import (
 from course_lib.exercises.catalogue import SETS
 from course_lib.exercises.local_answer import LocalAnswer
 from course_lib.exercises.wrong_answers import WithWrongAnswers
+from tests.grader.synthetic_class import RELEASE, notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 CANVAS = "Student,ID,SIS User ID,SIS Login ID,Section\n"
@@ -117,6 +121,16 @@ def test_a_roster_gives_each_row_its_number(tmp_path):
     assert sheet_for("somebody", sheets) is None
     with pytest.raises(ValueError, match="roster has two rows that would get the same sheet, "):
         sheets_of(read_roster(roster(tmp_path, (*ROWS, ROWS[0])), "week1"), b"secret")
+
+
+def test_what_was_graded_by_other_sheets_is_graded_again(tmp_path):
+    (tmp_path / "handed_in").mkdir()
+    (tmp_path / "handed_in" / "doejane_101.ipynb").write_text(notebook("x = 1"), encoding="utf-8")
+    rows, (submission,) = read_roster(roster(tmp_path), "week1"), find_submissions(tmp_path / "handed_in")
+    releases = [replace(RELEASE, sheets=sheets_of(rows, secret)) for secret in (b"secret", b"secret", b"other")]
+    config = WorkerConfig(ResourceLimits())
+    tasks = [prepare_task(submission, release, GradingPolicy(), config, b"same") for release in releases]
+    assert [task.digest == tasks[0].digest for task in tasks] == [True, True, False]
 
 
 needs_nbgrader = pytest.mark.skipif(find_spec("nbgrader") is None, reason="needs nbgrader")

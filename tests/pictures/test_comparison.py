@@ -47,6 +47,7 @@ def test_caption_and_words_say_where_they_differ_most():
     )
 
 
+@pytest.mark.one_in(1)
 def test_the_largest_difference_is_found_for_any_patterns(monkeypatch):
     monkeypatch.setattr(
         pattern_drawing, "figure_svg", lambda *_: "<svg/>"

@@ -233,7 +233,10 @@ def test_scores_are_exact_in_a_plane_of_wider_vectors(width, causal):
     queries, keys, values = 2 * torch.randn(3, 9, max(width, 2), generator=draw, dtype=torch.float64)
     queries, keys = queries[:, :width], keys[:, :width]
     queries[4], keys[:3] = 0, keys[0]  # a query without a direction, keys that don't differ
-    data = live.drag_the_query(queries, keys, values, causal=causal).data
+    figure = live.drag_the_query(queries, keys, values, causal=causal, first=3)
+    labels = re.findall(r"token \d", re.search("key: .*", figure.picture.description)[0])
+    assert labels == [f"token {key}" for key in range(4 if causal else 9)]
+    data = figure.data
     _, weights = attend(*(table[None, None] for table in (queries, keys, values)), causal=causal)
     torch.testing.assert_close(weights_in_planes(data), weights[0, 0], atol=1e-5, rtol=0)
     drawn = torch.tensor(data["values"], dtype=torch.float64)  # a linear map of the values, as mixing asks for

@@ -220,6 +220,7 @@ class Box:
 
 def fill(x, box):
     box.content = x + 1
+    box.content[:, :3].mul_(2)
     box.layers.append(Box(x + 2))
     return x
 

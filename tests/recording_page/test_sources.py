@@ -239,6 +239,10 @@ AXES = {
         ("batch", "head group", "head in group and token", "feature"),
     ),
     "and apart": (lambda x: of_four(x).reshape(2, 2, 6, 2).view(2, 4, 3, 2), ("batch", "head", "token", "feature")),
+    "groups and tokens folded": (
+        lambda x: of_four(x).unflatten(1, (2, 2)).flatten(1, 3).view(2, 4, 3, 2),
+        ("batch", "head", "token", "feature"),
+    ),
     "scores folded": (
         lambda x: by_head(x).reshape(2, 1, 6, 2) @ x[:, None, :, :2].mT,
         ("batch", "", "head and query", "key"),

@@ -10,6 +10,8 @@ from course_lib.command import main
 from course_lib.diagnosis.attention_report import AttentionReport
 from course_lib.scan import scan
 from course_lib.scan.attentions import _by_reason
+from course_lib.scan.path import Outcome
+from course_lib.scan.report import ScanReport
 
 MODELS = """
 import torch
@@ -86,6 +88,12 @@ def test_what_is_wrong_decides_the_status_and_the_rest_is_still_named(models):
     report = scan(models["LinearAttention"](leaks=True), X)
     assert report.exit_status == 1
     assert report.verdict.endswith("1 wrong; 1 not examined: attention.")
+
+
+def test_the_table_has_the_first_of_what_weighs_most_on_a_path():
+    said = {"first": "agrees", "second": "wrong", "third": "wrong", "fourth": "not examined"}
+    report = ScanReport("m", tuple(Outcome("fused", status, detail) for detail, status in said.items()))
+    assert [outcome.detail for outcome in report.first_of_each_path] == ["second"]
 
 
 def test_a_path_that_the_model_does_not_offer_is_no_gap(models):

@@ -90,3 +90,24 @@ def test_a_router_that_sorts_tokens_mixes_no_samples(mixes):
         report = scan(Routed(mixes), IDS)
     assert ("batch-mixed" in [outcome.mistake for outcome in report.wrong]) == mixes, report
     assert mixes or not report.wrong, report
+
+
+class Placed(nn.Module):
+    """A vector for each position, which may be given, and a mask with 1 for what may be seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.place, self.qkv = nn.Embedding(40, 12), nn.Embedding(12, 12), nn.Linear(12, 36)
+
+    def forward(self, ids, attention_mask=None, position_ids=None):
+        places = torch.arange(ids.shape[1], device=ids.device)
+        x = self.embed(ids) + self.place(places if position_ids is None else position_ids)
+        shown = (places <= places[:, None]) if attention_mask is None else attention_mask
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        scores = (q @ k.mT * 12**-0.5).masked_fill(~shown.view(-1, *shown.shape[-2:]), torch.finfo(x.dtype).min)
+        return scores.softmax(-1) @ v
+
+
+def test_positions_behind_padding_begin_at_0():
+    (outcome,) = scan(Placed(), IDS, paths=["padded left"]).outcomes
+    assert outcome.status == "agrees", outcome

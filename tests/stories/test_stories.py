@@ -96,11 +96,16 @@ def test_a_count_that_is_none_is_refused():
         stories("three")
 
 
+MET_BEN = "Once there was a cat named Ida. One morning Ida met a dog. The dog was named Ben."
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "is_kept"),
     [
         ("Once there was a cat named Ida. One morning Ida met a cat. The cat was named Ben.", "animal", True),
         ("Once there was a cat named Ida. One morning Ida met a dog. The dog was named Ida.", "name", False),
+        (f"{MET_BEN} Ida was at the lake long before Ben. Who won? It was Ida.", "order", True),
+        (f"{MET_BEN} Ida was at the lake long before Ida. Who won? It was Ida.", "order", False),
     ],
 )
 def test_two_may_be_of_one_kind_but_not_of_one_name(text, kind, is_kept):
