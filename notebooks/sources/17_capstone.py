@@ -784,10 +784,9 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #
 # <details><summary>Answers</summary>
 #
-# 1. The residual additions, attention and the MLP, from each of three starts: without one of them the loss is above
-#    1.5. The other parts cost a tenth at most so early, and LayerNorm nothing with seed 0. (After a longer training the
-#    good start makes the difference of the table above.) The code below printed these held-out losses without each
-#    part:
+# 1. The residual additions, attention and the MLP, from each of three starts. The other parts cost a tenth at most so
+#    early, and LayerNorm nothing with seed 0. (After a longer training the good start makes the difference of the table
+#    above.) The code below printed these held-out losses without each part:
 #
 #    ```text
 #    seeds:     0    1    2
