@@ -3,10 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/15_debugging_attention.ipynb)
 #
-# Somebody has sabotaged three storytellers. In each of them a single line of attention was changed; nothing crashes,
-# and every shape is right. Read what they tell below. You will write three probes that find mistakes without knowing
-# the right answer, see what they say of five patients, most of which go wrong only when a model is *used*, and then
-# hunt for the three lines. On the way you meet the course's doctor, which names a mistake and points at its line.
+# Somebody has sabotaged three storytellers: one changed line of attention in each. Nothing crashes, and every shape is
+# right. You will write three probes that find mistakes without knowing the right answer, try them on five patients, and
+# then hunt for the three lines. On the way you meet the course's doctor, which names a mistake and points at its line.
 #
 # **You need** lessons [06](06_multi_query.ipynb), [07](07_order.ipynb) and [09](09_llama.ipynb).
 # **It takes** about 55 minutes.
@@ -90,12 +89,13 @@ for case, planted in cases.items():
     print(textwrap.fill(f"{case}: {told}", 80), end="\n\n")
 
 # %% [markdown]
-# Two of them have lost their minds. B tells nearly a story, and that is worse: who would notice two Ruths?
+# Two of them have lost their minds. B tells nearly a story, and that is worse: who would notice two Ruths? (`inject`
+# put a suspect's mistake into `Attn`, and `with_attention` gave the result the storyteller's trained weights.)
 #
 # ## A healthy one
 #
-# Every patient of this lesson is the attention of lesson 09 with one step replaced. Here is its `forward`, with a
-# method for each step. The cache is a plain dict, which is empty at first.
+# Every patient is the attention of lesson 09 with one step replaced. Here is its `forward`; the cache is a dict, empty
+# at first.
 
 # %%
 rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
@@ -158,10 +158,8 @@ class Attention(Outline):
         return context.transpose(1, 2).flatten(2)
 
 # %% [markdown]
-# Two habits help before any probe runs. First, *no two of these sizes are equal*: three samples, six
-# words, seven numbers per word, eight heads, two kv heads, each shared by four heads, ten numbers per head, which are
-# five pairs for the rotation, and sixteen positions. Where two sizes agree, exchanging them changes no shape. Second,
-# all patients get the same weights, with those of queries and keys tripled, because untrained weights attend to
+# Two habits help before any probe runs. First, *no two sizes are equal*: where two agree, exchanging them changes no
+# shape. Second, all patients get the same weights, with those of queries and keys tripled: untrained weights attend to
 # everything nearly alike, and then it hardly matters what attention does. We compute in float64.
 
 # %%
@@ -189,9 +187,8 @@ print("all different:", sizes)
 # %% [markdown]
 # ## Probes
 #
-# A probe needs no right output: change the input in a way whose effect you know in advance, and look. (In software
-# testing this is called **metamorphic testing**: Chen et al., [Metamorphic Testing: A New Approach for Generating Next
-# Test Cases](https://arxiv.org/abs/2002.12543), 1998.)
+# A probe needs no right output: change the input in a way whose effect you know in advance, and look. (Software testers
+# call this **metamorphic testing**: [Chen et al., 1998](https://arxiv.org/abs/2002.12543).)
 #
 # **1. The future.** If one token changes, no earlier output may move. **Write it yourself**: add 1 to the token in a
 # copy of `x`, run `code` on both, and return whether an earlier output moved.
@@ -222,23 +219,11 @@ print([future_probe(healthy, x, token) for token in range(1, 6)])
 
 # %% [markdown]
 # No change reaches an earlier output. All five have to be tried: if the first word could see the second and nothing
-# else, only a change of the second would show it. (Where the code begins with a LayerNorm, add random numbers instead:
-# LayerNorm subtracts the mean of a token, so that adding 1 to all its numbers changes nothing.)
+# else, only a change of the second would show it.
 #
-# A backward pass tells the same from the other side: which inputs does *one* output depend on? (Karpathy recommends
-# this one in [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019.) The output
-# of word 2 depends on the inputs 0, 1 and 2, as it should:
-
-# %%
-inputs = x.clone().requires_grad_()
-healthy(inputs)[:, 2].sum().backward()
-sizes_of_gradients = inputs.grad.abs().sum(dim=(0, 2))  # (b, t, m) -> (t)
-print(sizes_of_gradients.nonzero().flatten().tolist())
-
-# %% [markdown]
-# **2. The gradient.** A parameter that no gradient reaches takes no part in the result, or can't learn from this input.
-# **Write it yourself**: let the loss look at the output of *one* token, call `backward`, and return the names of the
-# parameters whose gradient is `None` or all zeros.
+# **2. The gradient.** A parameter that no gradient reaches takes no part in this result. **Write it yourself**: let the
+# loss look at the output of *one* token, call `backward`, and return the names of the parameters whose gradient is
+# `None` or all zeros.
 
 # %%
 def without_gradient(module, x, token):
@@ -267,8 +252,8 @@ print("from the last token:", without_gradient(healthy, x, token=5))
 
 # %% [markdown]
 # Every parameter takes part in the output of the last token. (Gradients add up, so `zero_grad` clears them first. A
-# fused kernel leaves rounding noise where this code gives exact zeros; there, compare with a small number instead.)
-# **Predict.** How many of the four get no gradient from the *first* one?
+# fused kernel leaves rounding noise in place of exact zeros.) **Predict.** How many of the four get no gradient from
+# the *first* one?
 
 # %%
 guess = ...  # 0 to 4
@@ -279,7 +264,7 @@ predict(guess, lambda: len(without_gradient(healthy, x, token=0)))
 # <details><summary>After your guess</summary>
 #
 # Two, `q_proj` and `k_proj`. The first token sees only itself, so softmax runs over one score and returns 1 whatever
-# the score is. For the same reason a test that looks at the first row alone passes with almost any scores.
+# the score is.
 #
 # </details>
 #
@@ -313,11 +298,8 @@ for size in (1, 2, 3, 6):
     print(f"pieces of {size} give the same to 12 digits: {same}")
 
 # %% [markdown]
-# What is left are rounding errors of float64.
-#
 # **4. The order.** In a layer with positions, the output of the last word has to move if the words before it are
-# reversed. This probe says whether it stays. It is for a single layer: behind a second one the output moves even
-# without positions, because the mask reveals some of the order (lesson 07).
+# reversed. This probe says whether it stays. (Use it on a single layer; lesson 07 showed why.)
 
 # %%
 def order_probe(code, x):
@@ -356,7 +338,7 @@ class Patient1(Attention):
 
 # %% [markdown]
 # Here is the doctor's report. It runs a copy of the code on changed inputs, as your probes do, and records which
-# operation feeds which, so that it can point at a line.
+# operation feeds which; so it can point at a line. (`cell:5` is line 5 of the cell with the class.)
 
 # %%
 diagnose(admit(Patient1), x, num_heads=8, num_kv_heads=2, words=words)
@@ -364,7 +346,7 @@ diagnose(admit(Patient1), x, num_heads=8, num_kv_heads=2, words=words)
 # %% [markdown]
 # On the left is what head 0 attends to, in the middle what it should attend to. There are as many queries as keys, so
 # the comparison fits by chance: each position is compared with itself, nothing is hidden, and that row is broadcast to
-# all scores. (`cell:5` is line 5 of the cell with the class. The remark about `cache` will concern you soon.)
+# all scores.
 #
 # Word by word, with a cache, the same patient is right, because the later words are not there yet:
 
@@ -377,14 +359,13 @@ def in_pieces(module, x, size=2):
 torch.testing.assert_close(in_pieces(admit(Patient1), x, 1), healthy(x))
 
 # %% [markdown]
-# So this leak shows only where the first piece has several words, as in training or in a prompt. In training the model
-# learns from words that it won't have when it writes. (In pieces of two it raises an error, because its mask does not
-# fit the longer cache.)
+# So a test that writes word by word misses the leak, though in training the model learns from words that it won't have
+# then.
 #
 # ## Right at once, wrong in pieces
 #
-# The next three patients pass every test that runs a whole sentence, and they train well. They go wrong when the model
-# *writes*, with a cache.
+# The next three patients pass every test that runs a whole sentence. They go wrong when the model *writes*, with a
+# cache.
 #
 # **Patient 2** has another method `remember`:
 
@@ -413,8 +394,8 @@ predict(guess, lambda: sizes_that_pass(Patient2))
 # <details><summary>After your guess</summary>
 #
 # For 3 and 6. It stores the first piece, and no later one: the `return` comes before the `update`. Two pieces are
-# right, because the second needs only the first. So a test with a prompt and *one* new token passes, and the model
-# forgets everything it wrote itself. A cache needs a test with three pieces.
+# right, because the second needs only the first. So a test with a prompt and *one* new token passes; a cache needs a
+# test with three pieces.
 #
 # </details>
 #
@@ -428,11 +409,9 @@ class Patient3(Attention):
 
 # %% [markdown]
 # The triangle begins at the top left, so the queries of a piece see the *first* keys of the text instead of all keys up
-# to their own. Word by word, each new word sees only the first word, not even itself. (Lesson 09 showed that
-# `is_causal=True` does the same.)
+# to their own. Word by word, each new word sees only the first word, not even itself.
 #
-# **Patient 4** rotates queries and keys (Su et al., [RoFormer](https://arxiv.org/abs/2104.09864), 2021) by the
-# positions of the tokens that it is given:
+# **Patient 4** rotates queries and keys by the positions of the tokens that it is given:
 
 # %%
 class Patient4(Attention):
@@ -446,20 +425,24 @@ class Patient4(Attention):
 # Does the output of the last word move?
 
 # %%
+def word_by_word(x):
+    return in_pieces(admit(Patient4), x, size=1)
+
+
 guess = ...  # "yes" or "no"
-predict(guess, lambda: not order_probe(lambda x: in_pieces(admit(Patient4), x, 1), x))
+predict(guess, lambda: not order_probe(word_by_word, x))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# No. Each piece begins at position 0 again, so with pieces of one word all words are at position 0, and a model that
-# was trained with positions runs without any.
+# No. Each piece begins at position 0 again. With pieces of one word all words are at position 0, and a model that was
+# trained with positions runs without any.
 #
 # </details>
 #
 # ## Eight query heads, two kv heads
 #
-# **Patient 5** gives eight query heads two kv heads (Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245), 2023):
+# **Patient 5** shares its two kv heads among the eight query heads in another way:
 
 # %%
 class Patient5(Attention):
@@ -480,14 +463,14 @@ predict(guess, lambda: sum(probes(patient_5).values()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# None, and no further probe of this kind will. The query heads read the kv heads 0, 1, 0, 1, 0, 1, 0, 1 here, and
-# 0, 0, 0, 0, 1, 1, 1, 1 in the healthy one. That is the same attention with its query heads in another order, as the
-# next cell shows. It can be found only by someone who knows which order the weights expect.
+# None, and no further probe of this kind will. The query heads read the kv heads 0, 1, 0, 1, 0, 1, 0, 1 here, and 0, 0,
+# 0, 0, 1, 1, 1, 1 in the healthy one. That is the same attention with its query heads in another order, as the next
+# cell shows.
 #
 # </details>
 #
-# The healthy class gets the weights of patient 5, its query heads in the order 0, 2, 4, 6, 1, 3, 5, 7: first those that
-# read kv head 0 there, then the others. Ten rows of `q_proj` and ten columns of `out_proj` belong to each head.
+# The healthy class gets the weights of patient 5: first the query heads that read kv head 0 there, then the others. Ten
+# rows of `q_proj` and ten columns of `out_proj` belong to each head.
 
 # %%
 order = [0, 2, 4, 6, 1, 3, 5, 7]
@@ -499,11 +482,11 @@ torch.testing.assert_close(reordered(x), patient_5(x))
 print("the healthy class with its query heads in another order equals patient 5")
 
 # %% [markdown]
-# Trained from the start, this code is as good as the other. It is wrong only with weights that were trained in the
-# other order, such as those of a released model.
+# Trained from the start, this code is as good as the other. It is wrong with weights that were trained in the other
+# order, such as those of a released model.
 #
-# The doctor knows the customary order. Here is what it says of patients 2 to 5. This time `call` tells it how to run
-# the code, with a cache and two words at a time:
+# The doctor knows the customary order. Here is what it says of patients 2 to 5; `call` tells it how to run the code,
+# with a cache and two words at a time:
 
 # %%
 for kind in (Patient2, Patient3, Patient4, Patient5):
@@ -513,13 +496,11 @@ for kind in (Patient2, Patient3, Patient4, Patient5):
         print(textwrap.indent(textwrap.fill(finding.evidence, 80), "    "))
 
 # %% [markdown]
-# Patients 2 and 4 both have cached keys that are not what they should be: those of patient 2 are missing, and those of
-# patient 4 have the wrong angle.
-#
 # ## Which probe sees which mistake?
 #
-# Now we plant mistakes in the healthy class, one line each, add four patients, and run every probe on each. (`m` is the
-# module, `s` the scores, `c` the context or the cache; `type` builds a class from a name, its base and its methods.)
+# Now we plant mistakes in the healthy class, one line each, add four patients, and run every probe on each. In
+# `PLANTED` each name has the method that replaces one of the class; `m` is the module, `s` the scores, `c` the context
+# or the cache. (`type` builds a class from a name, its base and its methods, and `|=` adds to a dict.)
 
 # %%
 def fill(s, diagonal=1):
@@ -576,10 +557,9 @@ dot_table(seen, title="Which probe sees which mistake?")
 
 # %% [markdown]
 # Read it by column. The *first row* has one key, so softmax gives 1 whatever the score is, and wrong scores pass. The
-# *last row* may see everything, so a mask that shows too much does not affect it. *Future* sees what leaks, and wrong
-# scores or heads only if they leak. *Cache* sees the patients that go wrong in pieces, and every leak as well, because
-# what leaks at once can't leak word by word. The *comparison* misses the three patients of the cache, because it runs
-# whole sentences.
+# *last row* may see everything, so a mask that shows too much does not affect it. *Cache* sees the patients that go
+# wrong in pieces, and every leak as well, because what leaks at once can't leak word by word. The *comparison* misses
+# the three patients of the cache, because it runs whole sentences.
 #
 # So compare, and run in pieces as well: together the two see every mistake of the picture. Where nothing can be
 # compared, *future*, *gradient* and *order* are left. Of the mistakes that are wrong without a cache, they miss these:
@@ -587,19 +567,18 @@ dot_table(seen, title="Which probe sees which mistake?")
 # %%
 probed = ("future", "gradient", "order")
 wrong = {name: found for name, found in seen.items() if found["comparison"]}
-silent = [name for name, found in wrong.items() if not any(map(found.get, probed))]
+silent = [name for name, found in wrong.items() if not any(found[p] for p in probed)]
 print(f"{len(silent)} of {len(wrong)} mistakes pass all three:")
 print(textwrap.fill(", ".join(silent), 80))
 
 # %% [markdown]
-# Compare to 1e-9 in float64: with a looser limit and untrained weights real mistakes pass (see "Your turn"). A good
-# loss proves nothing, as you read in lesson 02: models with a leak had the best ones.
+# Compare to 1e-9 in float64: small weights make mistakes small (see "Your turn"). A good loss proves nothing: in lesson
+# 02 models with a leak had the best ones.
 #
 # ## The hunt
 #
-# Back to the three storytellers. The next cell takes the attention of each one's first block, with the trained weights
-# and the beginning of a story as input, and fills a score sheet like the one above. The two columns on the left compare
-# with the right class.
+# Back to the three storytellers. The next cell fills a score sheet for the attention of each one's first block, with
+# its trained weights and the beginning of a story. The two columns on the left compare with the right class.
 
 # %%
 text = "Once there was a pig named Ella. One day a goose walked by."
@@ -640,8 +619,8 @@ guess = ...  # a name in quotes
 predict(guess, lambda: culprit(numbers["B"]))
 
 # %% [markdown]
-# C sees no future, every parameter gets a gradient, and only the first row is right. More than one suspect looks like
-# that. Which ones? **Write a probe** that tells them apart, and run it on `first_attention(cases["C"].code)`.
+# C sees no future, every parameter gets a gradient, and its last row is wrong. More than one suspect looks like that.
+# Which ones? **Write a probe** that tells them apart, and run it on `first_attention(cases["C"].code)`.
 
 # %%
 def my_probe(module):
@@ -659,11 +638,10 @@ predict(guess, lambda: culprit(numbers["C"]))
 # <details><summary>After your guesses</summary>
 #
 # - In A no gradient reaches the keys, and one suspect alone leaves them out: the scores are made with the values.
-# - In B something leaks, and the last row, which may see everything, is right. That fits a diagonal shifted by one, so
-#   that each token sees the next, and a mask after softmax. With the second a changed word moves all earlier outputs;
-#   here it is only the one just before.
+# - In B something leaks, and the last row, which may see everything, is right. That fits a diagonal shifted by one, and
+#   a mask after softmax. With the second a changed word moves all earlier outputs; here only the one just before.
 # - Two suspects leave the dots of C: scores that are not divided, and heads that share the scores of head 0. So change
-#   the queries of the last head, and see whether anything moves:
+#   the queries of the last head. In C nothing moves, because nobody reads them:
 #
 #   ```python
 #   def my_probe(module):
@@ -672,8 +650,6 @@ predict(guess, lambda: culprit(numbers["C"]))
 #           module.wq.weight[-module.dk :] *= 2  # the rows of the last head
 #       return (module(told) - before).abs().max()
 #   ```
-#
-#   In C nothing moves, because nobody reads them.
 #
 # `cases["A"].text` shows the line, and other `numbers` make new cases.
 #
@@ -690,92 +666,53 @@ mine = MyMultiQueryAttention(7, 24, 3)
 diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 
 # %% [markdown]
-# In a terminal, `course doctor my_file.py:MyMultiQueryAttention --args "7, 24, 3"` does the same.
+# In a terminal, `course doctor my_file.py:MyMultiQueryAttention --args "7, 24, 3"` examines a file of yours.
 #
 # ## A page to keep: reviewing attention code
 #
 # <details><summary>The list</summary>
 #
-# **Before you read**
-# - Sizes that all differ. Never test with a size of 1 alone.
-# - Weights that attend: queries and keys scaled up by 3 to 6. (By much more, softmax gives one word everything, and no
-#   gradient reaches them.) Compute in float64.
-#
 # **Run**
-# - Future: change each token; no earlier output moves. Look at all rows.
+# - Sizes that all differ, float64, and weights that attend: queries and keys scaled up by 3 to 6.
+# - Future: change each token; no earlier output moves. (Before a LayerNorm add random numbers: it subtracts a token's
+#   mean, so adding 1 to all of them changes nothing.)
 # - Gradient: one backward pass reaches every parameter. (A bias of the keys is an exception if nothing rotates them: it
-#   adds the same number to a whole row of scores, so its gradient is rounding noise.)
-# - Compare the whole output with an independent one, to 1e-9; with less only where the code uses float32 on purpose, as
-#   Llama's softmax does.
+#   adds the same number to a whole row of scores.)
+# - Compare the whole output with an independent one, to 1e-9.
 # - In pieces of 1 and of 2, at least three pieces, with a cache: as at once.
-# - Order counts in a layer that has positions. Another sample in the batch changes nothing. Two calls in eval agree.
+# - Order counts in a layer that has positions. Another sample in the batch changes nothing.
 # - A row that may see nothing gives zeros and finite gradients. Large numbers in half precision stay finite.
-# - Other people's weights: compare with the outputs of their own code, because the order of heads and pairs is a
-#   convention.
+# - Other people's weights: compare with the outputs of their own code.
 #
 # **Read**
-# - Every result is used: `masked_fill` without the underscore returns a new tensor.
+# - Every result is used; `masked_fill` returns a new tensor.
 # - Scores come from queries and *keys*, and are scaled once; in half precision before the product.
-# - The mask is bool and checked on entry, and its triangle ends at the last key.
+# - The mask is bool, and its triangle ends at the last key.
 # - Softmax runs once, over the keys. Dropout comes after it, and only in training.
-# - Heads: view, *then* transpose; on the way back transpose, then reshape.
-# - `out_proj` takes heads times the width of a value, and gives the width that the next layer expects.
+# - Heads: view, *then* transpose; back: transpose, then reshape.
 #
 # </details>
 #
-# Now do [the sheet](exercises/15_exercises.ipynb): a probe that lists all leaks, and three new patients.
-#
 # ## Your turn
 #
-# 1. Plant a mask that is one too *low*, `fill(s, 0)` in place of `fill(s, 2)`. Which columns get a dot?
-# 2. Let `admit` no longer triple the weights, and make `x` five times smaller. Would a limit of a hundredth find "no
-#    scale" and "softmax twice"?
-# 3. Let `score` return `queries @ keys.transpose(2, 3) * self.head_dim**-0.5`. In float64 it is right. Run it and the
+# 1. Let `admit` no longer triple the weights, and make `x` five times smaller. How far off are "no scale" and "softmax
+#    twice" now?
+# 2. Let `score` return `queries @ keys.transpose(2, 3) * self.head_dim**-0.5`. In float64 it is right. Run it and the
 #    healthy one in float16: `admit(...).half()((60 * x).half())`.
-# 4. Suppose that a class stores its mask and lets `hide` return `scores.masked_fill(self.mask == 1, -torch.inf)`. Which
-#    forms of the causal mask are right: zeros and ones, bytes of `0` and `255`, bool with True = keep, or to be added
-#    (0 and -inf)?
-# 5. A softmax of two attention weights gives between `0.2689` and `0.7311`, whatever the scores were. Why?
 #
 # <details><summary>Answers</summary>
 #
-# 1. All but *gradient* and *order*. Each token misses itself, and the first one sees nothing at all, so its softmax is
-#    nan. A loss would reveal this mistake in the first step, and only because it is nan.
-# 2. No: with this seed both are off by less than a hundredth. With our weights and x both are off by more than a
-#    quarter. The [three
-#    rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases) of a published
-#    example make mistakes small, too. Their outputs without the causal mask are off by `0.0396`, `0.0484` and, in the
-#    last row, nothing:
-#
-#    ```python
-#    from course_lib.attention import MultiHeadAttention
-#    from course_lib.inputs import three_rows
-#
-#    outputs = []
-#    for causal in (True, False):
-#        torch.manual_seed(123)
-#        attention = MultiHeadAttention(6, 6, num_heads=2, bias=True, causal=causal)
-#        outputs.append(attention(three_rows().batch))
-#    print((outputs[0] - outputs[1]).abs().amax(dim=(0, 2)))
-#    ```
-#
-# 3. It gives nan in `7` of the `18` rows, and the healthy one in none. In float64 the products reach `153975` in size,
-#    but float16 ends at `65504`, so the largest become infinity. Softmax makes nan of a row with an infinity, and of a
-#    row in which all are minus infinity. Scaling first moves this limit and does not remove it: with `100 * x` the
-#    healthy one gives nan, too.
-# 4. Only the zeros and ones, where 1 means hidden. In the bytes and in the additive mask nothing is equal to 1, so
-#    nothing is hidden, and no error is raised. With True = keep the meaning is reversed, and the last row, which then
-#    hides everything, is nan. So check that a mask is bool where it comes in.
-# 5. Weights are between 0 and 1, so two of them differ by 1 at most, and the softmax of 0 and 1 is `0.2689` and
-#    `0.7311`. So in "softmax twice" no word that shares its row with another
-#    can get all the weight, however large the scores are.
+# 1. By about a hundredth or less: six draws of the weights gave `0.0007` to `0.0101`. With our weights and x both are
+#    off by more than a quarter.
+# 2. It gives nan in `7` of the `18` rows, and the healthy one in none. The products reach `153975`, but float16 ends at
+#    `65504`: the largest become infinity, and softmax makes nan of such a row. Scaling first only moves this limit:
+#    with `100 * x` the healthy one gives nan, too.
 #
 # </details>
 #
 # ## What you have now
 #
-# You have probes for code that can't be compared with anything, a comparison for code that can, and a doctor for the
-# common mistakes. And you have found three lines that somebody changed.
+# You have probes for code that can't be compared with anything, and a comparison for code that can.
 #
 # **Practise:** [six exercises](exercises/15_exercises.ipynb), about 30 minutes.
 #

@@ -1,16 +1,16 @@
 # %% [markdown]
 # # Spread heads over many devices
 #
-# [Open in
-# Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/16_many_devices.ipynb)
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/16_many_devices.ipynb)
 #
-# You will cut an attention module into parts that compute on different devices, first by hand and then with PyTorch on
-# two real processes that tell one story together. You compute how long the devices take to send each other what they
-# need, how many GPUs serve a model fastest, and why. At the end you cut the keys instead of the heads.
+# You will cut an attention module into parts that compute on different devices, first by hand and then on two real
+# processes that tell one story together. Then you compute how long the devices take to send each other what they need,
+# and how many GPUs serve a model fastest.
 #
 # **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb), [09](09_llama.ipynb) and
-# [14](14_fast.ipynb). **It takes** about 50 minutes. No GPU is needed: most devices of this lesson are smaller
-# modules in your notebook, and twice they are processes on your CPU.
+# [14](14_fast.ipynb).
+# **It takes** about 50 minutes. No GPU is needed: most devices of this lesson are smaller modules in your notebook, or
+# processes on your CPU.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -55,11 +55,10 @@ MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
 #
 # A large model does not fit into the memory of one GPU, or one GPU takes too long to read its parameters and its cache
 # ([lesson 14](14_fast.ipynb)). So each weight matrix is cut, and each device gets a part of it. This is called **tensor
-# parallelism** ([Shoeybi et al., Megatron-LM, 2019](https://arxiv.org/abs/1909.08053)). A device computes much faster
-# than it sends, so a good cut leaves the devices little to send.
+# parallelism** ([Shoeybi et al., Megatron-LM, 2019](https://arxiv.org/abs/1909.08053)).
 #
-# Attention has a natural place for such a cut, because up to its context a head needs nothing from the other heads, and
-# since lesson 05 the heads are stacked in one matrix, here with two rows for each head:
+# Up to its context a head needs nothing from the other heads, and since lesson 05 the heads are stacked in one matrix,
+# here with two rows for each head. So the cut goes between heads:
 
 # %%
 d_in, d_out, num_heads, head_dim = 3, 8, 4, 2
@@ -72,7 +71,7 @@ whole = whole.to(device)
 print("q_proj.weight:", *whole.q_proj.weight.shape)
 
 # %% [markdown]
-# A cut between rows 3 and 4 splits the heads: heads 0 and 1 go to one device, and heads 2 and 3 to the other.
+# Heads 0 and 1, which are rows 0 to 3, go to one device, and heads 2 and 3 to the other.
 #
 # **Write it yourself.** Return the rows of device number `device`, counted from 0, if there are `num_devices` devices.
 
@@ -96,8 +95,8 @@ cut_rows = filled("cut_rows", cut_rows)
 #
 # </details>
 #
-# That takes care of `q_proj`, `k_proj` and `v_proj`. The output projection comes after the heads, so its matrix is cut
-# the other way: a device needs the **columns** that are multiplied by the context of its own heads.
+# So much for `q_proj`, `k_proj` and `v_proj`. The output projection comes after the heads: a device needs the
+# **columns** that are multiplied by the context of its own heads.
 #
 # **Write it yourself.** Return the columns of device number `device`, each with all its rows.
 
@@ -169,8 +168,8 @@ torch.testing.assert_close(added, whole(two_samples))
 show("device 0 + device 1", halves[0](x) + halves[1](x), "batch token width", words)
 
 # %% [markdown]
-# The sum equals the output of the whole module. The next picture shows one element of it, drawn with the library's
-# function `shard`, which cuts as you did:
+# The sum equals the output of the whole module. The picture shows one element of it, drawn with the library's `shard`,
+# which cuts as you did:
 
 # %%
 reference = MultiHeadAttention(d_in, d_out, num_heads).to(device)
@@ -180,100 +179,18 @@ torch.testing.assert_close(parts[1](two_samples), halves[1](two_samples))
 draw_devices(reference, parts, x, words=words)
 
 # %% [markdown]
-# Follow a row of the picture: all of x goes in, and the device works alone until it has its output. Only then are the
-# outputs added. To add a tensor over all devices and hand the sum to each of them is called **all-reduce**. In the
-# forward pass of attention nothing else is sent.
-#
-# Now do exercises 1 and 2 of [the sheet](exercises/16_exercises.ipynb); the second is about biases.
-#
-# ## Why not cut inside a head?
-#
-# With more devices than heads, you could think of cutting each head's width in two. A score is a sum over that width,
-# so each device would have a part of each *score*.
-#
-# The parts add up, but softmax needs whole scores. So the two devices of a head would have to add its scores before
-# they could go on, and all devices would still have to add the output. **Predict.** How many scores has one head for
-# each number of the output, in a text of 4,096 tokens with 32 heads of width 64?
-
-# %%
-# on "meta" a tensor has a shape and no numbers
-queries = keys = values = torch.empty(32, 4096, 64, device="meta")
-scores_of_a_head = queries[0] @ keys[0].transpose(0, 1)
-output = values.transpose(0, 1).flatten(1)  # (t, h * d)
-guess = ...  # a number
-predict(guess, lambda: scores_of_a_head.numel() / output.numel(), within=0.1)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# There are `4096 * 4096` scores, and `4096 * 32 * 64` numbers of output. One of the two token axes cancels. What
-# remains is the number of tokens, divided by the width of all heads: two, and twice as many whenever the text becomes
-# twice as long. (A causal mask spares half of them.)
-#
-# </details>
-#
-# ## Two real processes
-#
-# Now PyTorch makes the same cut, on two processes, which *both* run the function below. Some words in it are new:
-#
-# - The processes form a **process group**, in which they can send each other tensors. The number of a process in it is
-#   its **rank**.
-# - **gloo** is the library that sends tensors between processes on CPUs. Between GPUs, NVIDIA's **nccl** does it.
-# - A **mesh** is the arrangement of the devices; ours is a row of two.
-# - `ColwiseParallel` cuts the columns of W in $xW$. An `nn.Linear` stores W transposed, so these are the *rows* that
-#   you cut. `RowwiseParallel` cuts what you called columns, and does the all-reduce.
-# - A parameter becomes a **DTensor** (distributed tensor): it has the shape of the whole, but each process holds only
-#   its own part.
-
-# %%
-def on_each_device():
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
-    )
-
-    from course_lib.attention import MultiHeadAttention
-
-    dist.init_process_group("gloo")
-    mesh = init_device_mesh("cpu", (2,))
-    torch.manual_seed(4)  # both processes draw the same parameters and the same x
-    module, x = MultiHeadAttention(3, 8, num_heads=4), torch.randn(1, 6, 3)
-    expected = module(x)
-    plan = {name: ColwiseParallel() for name in ("q_proj", "k_proj", "v_proj")}
-    parallelize_module(module, mesh, plan | {"out_proj": RowwiseParallel()})
-    # a process has two heads, and `view` must know that
-    module.num_heads = module.num_kv_heads = 2
-    torch.testing.assert_close(module(x), expected)
-    if dist.get_rank() == 1:
-        weight = module.q_proj.weight
-        shape, held = tuple(weight.shape), tuple(weight.to_local().shape)
-        print(f"{type(weight).__name__} of shape {shape}; held here: {held}")
-        print("the output equals that of the whole module")
-    dist.destroy_process_group()
-
-# %% [markdown]
-# In a terminal, **torchrun** starts the processes and tells each of them its rank (the appendix has commands). Here the
-# course's `launch` does it and returns what they printed, in about ten seconds, or an error after three minutes:
-
-# %% tags=["processes"]
-with tempfile.TemporaryDirectory() as folder:
-    script = Path(folder) / "two_devices.py"
-    script.write_text(f"{inspect.getsource(on_each_device)}\n\non_each_device()\n")
-    print(launch(2, script=str(script)))
-
-# %% [markdown]
-# Rank 1 holds half of the rows of `q_proj`, and the outputs of both ranks equal that of the uncut module.
+# All of x goes into each device, which works alone until it has its output. Only then are the outputs added. To add a
+# tensor over all devices and hand the sum to each of them is called **all-reduce**.
 #
 # ## The same story from two processes
 #
-# Now by hand, and with a text that shows whether it works. The next function gives each process half of the heads of a
-# storyteller. The line that holds them together is `dist.all_reduce`, which adds the tensors of all processes and
-# leaves the sum in each of them. Both processes then choose the next word from the same numbers. What do they tell
-# without that line?
+# Now two real processes tell one story, each with half of the heads. They form a **process group**, in which they can
+# send each other tensors; **gloo** is the library that does the sending on CPUs. The number of a process in the group
+# is its **rank**. `dist.all_reduce` adds the tensors of all processes and leaves the sum in each of them, so both
+# choose the next word from the same numbers. What do they tell without that line?
+#
+# The course's `launch` starts the two processes, as **torchrun** does in a terminal. Both run the source of the
+# function below, and `launch` returns what they print, in about ten seconds.
 
 # %%
 def tell_together():
@@ -320,14 +237,16 @@ for number, alone in enumerate(told[2:]):
     print(fill(f"without the sum, process {number}: {alone}", 80))
 
 # %% [markdown]
-# The two versions differ in one line, and neither raises an error. In the wrong one each process reads the text with
-# half of its heads and says what it makes of that. They no longer even agree with each other.
+# The two versions differ in one line, and neither raises an error. In the wrong one each process makes what it can of
+# half of the heads, and the two don't even agree with each other.
 #
 # ## What is sent
 #
-# The course has a longer script of this kind. It also compares gradients and cached decoding with the uncut module, and
-# lists every tensor that the processes send, in float64. Here is what device 0 reports for three forms of attention
-# with 8 heads, for 2 samples of 5 tokens; `d_in` is 12, `d_out` is 24, and grouped-query attention has 2 kv heads:
+# A longer script of the course leaves the cut to PyTorch: its ColwiseParallel cuts what you called rows, and
+# RowwiseParallel what you called columns. The script compares outputs, gradients and cached decoding with the uncut
+# module, and lists every tensor that the processes send, in float64. Here is what device 0 reports for three forms of
+# attention with 8 heads, for 2 samples of 5 tokens; `d_in` is 12, `d_out` is 24, and grouped-query attention has 2 kv
+# heads:
 
 # %% tags=["processes"]
 forms = "multi-head", "grouped-query", "multi-query"
@@ -342,17 +261,17 @@ for form, block in zip(forms, blocks, strict=True):
             print(line.replace("bytes, ", "bytes,\n" + " " * 37))
 
 # %% [markdown]
-# In the forward pass every form sends one tensor, which is the output: 2 · 5 · 24 numbers of 8 bytes. Its size depends
-# neither on the number of heads nor on how much is in the cache. For a decoded token it has a single token.
+# In the forward pass every form sends one tensor, the output: 2 · 5 · 24 numbers of 8 bytes. For a decoded token it has
+# a single token, however much is in the cache.
 #
 # In the backward pass the gradient of x is added over the devices. Only multi-query attention sends two more tensors,
-# and one device caches as much as with 2 kv heads. You will see why.
+# and one device caches as much as with 2 kv heads.
 #
 # ## One kv head on every device
 #
-# Multi-query attention has a single head of keys and values. To cut it would be a cut inside a head, so each device
-# keeps a copy of `k_proj` and `v_proj`, and only the query heads are split. (In the picture a colour stands for a
-# kv head.)
+# Multi-query attention has a single head of keys and values. If its width were cut in two, each device would have a
+# part of each *score*, and softmax needs whole scores. So each device keeps a copy of `k_proj` and `v_proj`, and only
+# the query heads are split. (In the picture a colour stands for a kv head.)
 
 # %%
 torch.manual_seed(7)
@@ -367,7 +286,7 @@ draw_devices(multi_query, shared, x, words=words, title=title)
 
 # %% [markdown]
 # The outputs still add up. And in training? The gradient of a copy counts only the query heads of its device, so the
-# gradients of `k_proj` and `v_proj` have to be added over the devices. These are the two additional tensors in the
+# gradients of `k_proj` and `v_proj` have to be added over the devices: these are the two additional tensors in the
 # report. We compare the sum with the gradient of the whole module:
 
 # %%
@@ -391,19 +310,15 @@ predict(guess, lambda: (shared[0](x) + shared[1](x)).square().sum() < loss)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It does, because each gradient is right for its own copy. But the copies now differ, so that what is trained is no
-# longer multi-query attention: it is grouped-query attention with two kv heads. No error is raised, and the loss
-# falls. Anyone who later keeps only one of the copies gets a different model. As in [lesson
-# 15](15_debugging_attention.ipynb), only a comparison finds such a mistake.
+# It does, because each gradient is right for its own copy. But the copies now differ: what is trained is grouped-query
+# attention with two kv heads. No error is raised, and anyone who later keeps one of the copies gets a different model.
 #
 # </details>
 #
 # ## More devices than kv heads
 #
-# The kv heads of grouped-query attention can be split while there are enough of them. If there are fewer than
-# devices, systems that serve models, such as [vLLM](https://github.com/vllm-project/vllm), **replicate** kv heads, so
-# that several neighbouring devices hold the same one ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245)
-# describe it for a single kv head).
+# If grouped-query attention has fewer kv heads than there are devices, systems that serve models, such as
+# [vLLM](https://github.com/vllm-project/vllm), **replicate** them: several neighbouring devices hold the same kv head.
 #
 # **Write it yourself.** Which kv heads does a device hold? Return the index of its first kv head, and how many it has.
 # With 2 kv heads on 4 devices, devices 0 and 1 hold kv head 0, and devices 2 and 3 hold kv head 1. (The larger of the
@@ -427,9 +342,8 @@ kv_heads_of_device = filled("kv_heads_of_device", kv_heads_of_device)
 #
 # </details>
 #
-# What does that mean in bytes? Llama 3 70B ([Grattafiori et al., The Llama 3 Herd of Models,
-# 2024](https://arxiv.org/abs/2407.21783)) has 80 layers with 8 kv heads of width 128. Here is its cache for one token,
-# with 2 bytes per number:
+# In bytes: Llama 3 70B ([Grattafiori et al., The Llama 3 Herd of Models, 2024](https://arxiv.org/abs/2407.21783)) has
+# 80 layers with 8 kv heads of width 128. Here is its cache for one token, with 2 bytes per number:
 
 # %%
 print("devices   bytes per token, on one device   on all of them")
@@ -441,10 +355,7 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 
 # %% [markdown]
 # Up to 8 devices the cache of one device shrinks. From there on, with this cut, a device keeps one kv head however many
-# devices there are, and the total grows; with multi-query attention it grows from the second device on. So models with
-# 8 kv heads and machines with 8 GPUs go well together. (The cache can be cut along other axes, by texts or by tokens.)
-#
-# Now do exercise 3 of [the sheet](exercises/16_exercises.ipynb).
+# devices there are, and the total grows. So models with 8 kv heads and machines with 8 GPUs go well together.
 #
 # ## How long does it take?
 #
@@ -452,7 +363,7 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 # 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices form a circle, and the tensor is cut into n pieces.
 # In each step every device sends one piece to its neighbour, all at the same time. After n - 1 steps each piece has
 # been added up on one of the devices, and n - 1 more steps pass the sums on to all the others. Each step takes the time
-# to send a piece plus a **latency**, which is the time that passes even for an empty message.
+# to send a piece plus a **latency**, the time that passes even for an empty message.
 #
 # **Write it yourself.** How many seconds does a ring of `num_devices` take for a tensor of `num_bytes`?
 
@@ -476,13 +387,11 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 #
 # </details>
 #
-# In total a device sends 2 (n - 1) / n times the tensor, always less than twice its size. But each additional device
-# adds two latencies.
+# A device sends less than twice the tensor in total, but each additional device adds two latencies.
 #
-# From it follows the time of a whole decoding step, which the next cells compute (nothing here is measured). Each
-# device reads its part of the layers' parameters and of the cache; with sizes like these the reading takes longer than
-# the arithmetic (lesson 14). A layer does two all-reduces: one after attention, and one after its **feedforward part**,
-# the linear layers that follow attention in a block.
+# Now a whole decoding step, computed and not measured. Each device reads its part of the layers' parameters and of the
+# cache; with sizes like these the reading takes longer than the arithmetic (lesson 14). A layer does two all-reduces:
+# one after attention, and one after its **feedforward part**, the linear layers that follow attention in a block.
 
 # %%
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
@@ -512,13 +421,11 @@ for n in (1, 2, 4, 8):
 
 # %% [markdown]
 # The GPU is an [NVIDIA H100](https://www.nvidia.com/en-us/data-center/h100/) with 80 GB, so neither one nor two of them
-# could hold this, and we begin with four. According to its data sheet it reads 3.35 TB per second, and NVLink, which
-# joins the eight GPUs of a machine, carries 900 GB per second, 450 in each direction. Between machines we take 50 GB
-# per second for each GPU (a network card of 400 gigabits per second). For the latencies we *assume* 1 microsecond per
-# step within a machine, and 5 between machines.
+# could hold this, and we begin with four. Its data sheet says how much it reads per second, and how much NVLink
+# carries, which joins the eight GPUs of a machine. Between machines we take 50 GB per second for each GPU. The
+# latencies we *assume*: 1 microsecond per step within a machine, and 5 between machines.
 #
-# If there are several machines, a single ring through all devices makes every step as slow as the network. It is better
-# to go in **two levels**:
+# A single ring through several machines makes every step as slow as the network. It is better to go in **two levels**:
 #
 # 1. The eight devices of a machine do the first half of their ring. Each then has the machine's sum of one eighth.
 # 2. Each all-reduces its eighth with the devices that have the same eighth in the other machines.
@@ -555,26 +462,23 @@ parts = step_ms(llama_70b, 16, two_levels)
 print(", ".join(f"{name} {ms:.1f} ms" for name, ms in parts.items()))
 
 # %% [markdown]
-# That is the row of 16 devices in two levels below. Its all-reduces are divided into sending and waiting for latencies.
-# What was assumed is on the sliders:
+# Those were 16 devices in two levels. The figure has the others, with the all-reduces divided into sending and waiting
+# for latencies. What was assumed is on the sliders:
 
 # %%
 devices()
 
 # %% [markdown]
-# The weights' time is halved with every doubling of the devices. The cache's falls with it up to 8 devices and is flat
-# from there on, because this cut ends with the kv heads. The time of the all-reduces grows, and with a single ring it
-# jumps where the ring leaves the machine: then 8 devices are best, and 64 take longer than 4. With two levels 16 are
-# best, and with `256` texts of `4096` tokens 8 again. So no number of devices is best in general: it follows from the
-# algorithm, from how many texts are served at a time, and from the latencies that we assumed.
+# The weights' time is halved with every doubling of the devices, and so is the cache's until this cut ends with the kv
+# heads. The time of the all-reduces grows, and with a single ring it jumps where the ring leaves the machine: then 8
+# devices are best, and 64 take longer than 4. With two levels 16 are best, and with `256` texts of `4096` tokens 8
+# again. No number of devices is best in general.
 #
-# With 16 texts nearly all of an all-reduce is waiting, because the tensors of 16 new tokens are small. For those a ring
-# is a poor choice: if each device sends its pieces to all others at once, two latencies are enough. (Libraries such as
-# nccl choose among rings, trees and levels like these.)
+# With 16 texts nearly all of an all-reduce is waiting. Then a ring is a poor choice: if each device sends its pieces to
+# all others at once, two latencies are enough.
 #
-# **Predict.** The tokens of Llama 3 8B are half as wide. (It also has fewer layers, which cancel: each part of the step
-# is proportional to their number.) It serves the same 16 texts. Is the speed-up from four to eight devices `"larger"`
-# or `"smaller"` than that of the 70B model?
+# **Predict.** The tokens of Llama 3 8B are half as wide. It serves the same 16 texts. Is the speed-up from four to
+# eight devices `"larger"` or `"smaller"` than that of the 70B model?
 
 # %%
 llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8}
@@ -593,18 +497,16 @@ predict(guess, lambda: "larger" if larger else "smaller")
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Smaller. A layer has fewer weights to read, so the cut saves less time, while each all-reduce waits for as many
-# latencies as before.
+# Smaller, with 16 texts. A layer has fewer weights to read, so the cut saves less time, while each all-reduce waits for
+# as many latencies as before. (The number of layers cancels.)
 #
 # </details>
-#
-# Now do exercises 4 and 5 of [the sheet](exercises/16_exercises.ipynb).
 #
 # ## Cut the keys instead
 #
 # For one very long text there is another cut, **context parallelism**: each device holds the keys and values of *some
-# tokens*, for all heads. In decoding, each device lets the queries attend to its own keys and gets an output and the
-# logarithm of its sum of exponentials. Exercise 6 of [lesson 14](exercises/14_exercises.ipynb) merges two such results:
+# tokens*, for all heads. In decoding, it lets the queries attend to these and gets an output and the logarithm of its
+# sum of exponentials. Exercise 6 of [lesson 14](exercises/14_exercises.ipynb) merges two such results:
 
 # %%
 merge_partial = from_earlier("merge_partial")
@@ -625,44 +527,14 @@ print("seven keys here and three there give the attention over all ten")
 
 # %% [markdown]
 # The devices send the output and one number per query and head. No key is kept twice, however few kv heads there are,
-# but each device needs the queries of all heads. In training the queries are cut as well, and the keys and values are
-# sent from device to device ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)). Large systems
-# combine such cuts ([Pope et al., Efficiently Scaling Transformer Inference, 2022](https://arxiv.org/abs/2211.05102)
-# compare several).
-#
-# Now do exercise 6 of [the sheet](exercises/16_exercises.ipynb), which merges the results of any number of devices.
-#
-# <details><summary>Appendix: the same script on real GPUs</summary>
-#
-# The script of the course stays as it is; nccl replaces gloo, and process number i of a machine takes its GPU i. This
-# is the command for one machine with 4 GPUs:
-#
-# ```bash
-# torchrun --nproc-per-node 4 -m course_lib.distributed.tensor_parallel \
-#     --form grouped-query --num-kv-heads 4
-# ```
-#
-# For two machines with 4 GPUs each, start the same command on both, with node rank 1 on the second. FIRST is the name
-# of the first machine, and the number behind it is a free port:
-#
-# ```bash
-# torchrun --nnodes 2 --node-rank 0 --nproc-per-node 4 --rdzv-endpoint FIRST:29500 \
-#     -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 8
-# ```
-#
-# Both commands were tried on the CPU of one machine that played both parts.
-#
-# The script asks for at least one kv head per device, or for a single one; it does not replicate the kv heads of
-# groups, as `shard` does. On Windows use WSL, because torchrun of some PyTorch versions does not start there.
-#
-# </details>
+# but each device needs the queries of all heads. In training the keys and values are sent from device to device ([Liu
+# et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)).
 #
 # ## Your turn
 #
 # 1. Set both latencies of the figure to 10 microseconds. How many devices are best now, in each of the three ways?
-# 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Cut the two
-#    matrices so that one sum is enough, and say why relu does no harm. Change `cut` below, which cuts nothing yet.
-# 3. In the function of the two processes, leave out the line with `module.num_heads`. What happens?
+# 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Cut the two matrices so that
+#    one sum is enough, and say why relu does no harm. Change `cut` below, which cuts nothing yet.
 
 # %%
 up, down, vector = torch.randn(12, 8), torch.randn(8, 12), torch.randn(8)
@@ -680,25 +552,22 @@ print("the sum is right:", torch.allclose(left, down @ (up @ vector).relu(), ato
 # %% [markdown]
 # <details><summary>Answers</summary>
 #
-# 1. Four, with one ring and in two levels. Compared with them, eight devices save less time in reading than their
-#    longer ring adds in latencies. If each sends to all of its machine at once, eight are best.
+# 1. Four, with one ring and in two levels: eight devices save less time in reading than their longer ring adds in
+#    latencies. If each sends to all of its machine at once, eight are best.
 # 2. Cut `up` by rows and `down` by columns. A number between the two needs only its own row and column, and relu looks
-#    at one number at a time. The outputs add up, so one all-reduce is enough:
+#    at one number at a time:
 #
 #    ```python
 #    def cut(number):
 #        return cut_rows(up, number, 2), cut_columns(down, number, 2)
 #    ```
 #
-# 3. `launch` raises an error: a shape with four heads is invalid. Each process has the numbers of two heads only, and
-#    `view` is asked for four.
-#
 # </details>
 #
 # ## What you have now
 #
-# You can split the heads by cutting three matrices into rows and one into columns, and a single sum joins the
-# outputs. You have proved that with your own class, and you can compute what another device saves and what it costs.
+# You can split the heads by cutting three matrices into rows and one into columns, and a single sum joins the outputs.
+# You can compute what another device saves and what it costs.
 #
 # **Practise:** [six exercises](exercises/16_exercises.ipynb), about forty minutes.
 #
