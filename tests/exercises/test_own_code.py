@@ -64,7 +64,7 @@ def test_outside_of_a_workspace_nothing_is_written(monkeypatch, capsys):
     assert from_earlier("scaled_scores") is SOLUTION
 
 
-def test_the__text_of_a_class_in_a_cell():
+def test_the_text_of_a_class_in_a_cell():
     cell = "from typing import final\n\nclass A:\n    pass\n\n@final\nclass B(A):\n    def f(self):\n        pass\n"
     assert text_of(run(cell, "B")) == cell.split("\n\n")[2].rstrip()
     assert text_of(run(cell, "A")) is None
@@ -73,3 +73,8 @@ def test_the__text_of_a_class_in_a_cell():
 def test_a_name_that_no_lesson_asks_for():
     with pytest.raises(ValueError, match="name is 'nothing', but no lesson asks"):
         from_earlier("nothing")
+
+
+def test_a_decorated_answer_is_kept_with_its_decorator(workspace, capsys):
+    filled("scaled_scores", run(CELL.replace("def scaled", "@torch.no_grad()\ndef scaled")))
+    assert (workspace / "my_code" / "scaled_scores.py").read_text().startswith("@torch.no_grad()\ndef scaled_scores(")
