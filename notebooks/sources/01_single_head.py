@@ -32,7 +32,7 @@ from course_lib.device import course_device
 from course_lib.exercises import filled, predict, sneak
 from course_lib.inputs import dream_big
 from course_lib.pictures import draw_attended_words, draw_matrix_product, heatmap
-from course_lib.pictures.live import drag_the_query
+from course_lib.pictures.live import drag_the_query, own_words
 from course_lib.show import show
 from course_lib.stories import load_storyteller
 
@@ -445,15 +445,12 @@ for question in questions:
 # first one answers the question. (A head's word isn't always the model's: three more heads, an MLP and the word itself
 # are added to it. Try "Where did they meet? By the", where the head alone isn't enough.)
 #
-# Drag it, too. Which word comes after "the red"? The picture is a flat view of the 16 numbers, turned so that the
-# scores of the word that asks are exact.
+# Now words of your own. The figure below holds another trained head, that of the first block of a storyteller with one
+# head per block. Type a sentence and ask with any of its words: a colour looks at the thing that has it, and "was" at
+# the one it's said of. Then give it two things with two colours. Does it know which is which?
 
 # %%
-short = "Zoe had a red kite. Zoe held the red"
-seen = storyteller.attention_inputs(short)[1][0]  # (token, 64)
-rows_of_head = reader.q_proj(seen), reader.k_proj(seen), reader.v_proj(seen)
-names, _ = storyteller.attention_weights(short)
-drag_the_query(*rows_of_head, words=names, causal=True)
+own_words()
 
 # %% [markdown]
 # ## A mistake that no one sees
