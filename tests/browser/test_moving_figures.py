@@ -22,10 +22,11 @@ from course_lib.attention import (
 from course_lib.exercises.lesson_06.cache_bytes import cache_bytes
 from course_lib.exercises.lesson_14.bound_by import bound_by
 from course_lib.inputs import dream_big
-from course_lib.pictures import live
-from course_lib.pictures.dark import NIGHT
+from course_lib.pictures import live, weight_color
+from course_lib.pictures.dark import NIGHT, in_the_dark
 from course_lib.pictures.live.devices import DEGREES, WAYS, Network, bytes_on_device, decoding_step
 from course_lib.pictures.live.devices import SLIDERS as OF_DEVICES
+from course_lib.pictures.live.figure import read
 from course_lib.pictures.live.own_words import FORM, LONGEST, rounded
 from course_lib.pictures.live.roofline import SLIDERS, attention_work, matrix_work
 from course_lib.pictures.live.tiles import running
@@ -455,6 +456,21 @@ def test_weights_under_a_mask_are_those_of_the_library(tab, pages):
     empty = ~keep.any(dim=-1)
     assert torch.equal(weights.isnan().any(dim=-1), empty) and 50 < empty.sum() < 1000
     torch.testing.assert_close(found, weights.nan_to_num(-1.0), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_weights_have_their_colour_on_every_page(browser, pages, theme):
+    rule = re.search(r"(?<=const shade = ).*", read("who_may_look.js"))[0]
+    assert rule in (TRAINED.parent / "page.js").read_text(encoding="utf-8")
+    page = browser.new_page(color_scheme=theme)
+    page.goto(pages["who_may_look"].as_uri())
+    colors = page.evaluate("""() => [...document.querySelectorAll(".mask tbody td")].map(cell =>
+        getComputedStyle(cell).backgroundColor.match(/[\\d.]+/g).slice(0, 3).map(Number))""")
+    weights = [weight for row in page.evaluate("attend()") for weight in row]
+    for found, weight in zip(colors, weights, strict=True):
+        wanted = weight_color(weight) if theme == "light" else in_the_dark(weight_color(weight))
+        assert [255 * part for part in found] == pytest.approx(list(bytes.fromhex(wanted[1:])), abs=6)
+    page.close()
 
 
 def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
