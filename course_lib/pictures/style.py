@@ -44,7 +44,7 @@ def head_color(head: int) -> str:
 
 
 def weight_color(weight: float) -> str:
-    """Return the colour of an attention weight, between two of SHADES; scripts mix it from the same two."""
+    """Return the colour of an attention weight, between two of SHADES, as scripts find it too."""
     at = min(max(weight, 0.0), 1.0) * (len(SHADES) - 1)
     below = min(int(at), len(SHADES) - 2)
     ends = ([int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in SHADES[below : below + 2])
