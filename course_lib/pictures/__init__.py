@@ -21,7 +21,9 @@ from .sharing.pages import draw_pages
 from .style import MONO as MONO
 from .style import PALETTE
 from .style import SANS as SANS
+from .style import SHADES as SHADES
 from .style import head_color as head_color
+from .style import weight_color as weight_color
 from .tensors.heads import draw_attention, draw_heads
 from .tensors.matrix_product import draw_matrix_product
 from .tensors.projections import draw_projections

@@ -14,17 +14,15 @@ _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
 _PAINT = re.compile(r'\b(fill|stroke)="(#[0-9A-Fa-f]{3,6})"')
 _INLINE = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})")  # as matplotlib writes it
-_NUMBER = re.compile(r"<text( [^>]*>[-−+]?[\d.]+</text>)")
 _MATPLOTLIB = "#figure_1"  # the outermost group
-_CELLS = "[id^=QuadMesh]"  # the cells of a heatmap, whose colours are its numbers
 _DARK = "@media (prefers-color-scheme:dark)"
 
 
 def with_dark_colors(svg: str) -> str:
     """Return the drawing with a rule for each of its colours for dark surroundings.
 
-    A browser asks the element that shows the drawing for its `color-scheme`, and otherwise the system. The cells of a
-    heatmap and the numbers in them keep their colours. A drawing that has such rules stays as it is.
+    A browser asks the element that shows the drawing for its `color-scheme`, and otherwise the system. An image, such
+    as the many cells of a large heatmap, gets about these colours. A drawing that has such rules stays as it is.
     """
     if _DARK in svg:
         return svg
@@ -36,12 +34,10 @@ def with_dark_colors(svg: str) -> str:
     for kind, color in sorted(set(_PAINT.findall(svg))):
         rules.append(f'[{kind}="{color}"]{{{kind}:{in_the_dark(color)}}}')
     if f'id="{_MATPLOTLIB[1:]}"' in svg:
-        svg = _NUMBER.sub(r'<text class="n"\1', svg)
         for kind, color in sorted(set(_INLINE.findall(svg))):
-            but = f":not({_CELLS} *, {_CELLS} ~ g > .n)" if kind == "fill" else ""
-            rules.append(f'[style*="{kind}: {color}"]{but}{{{kind}:{in_the_dark(color)}!important}}')
-        unpainted = f'{_MATPLOTLIB} text:not([style*="fill:"], {_CELLS} ~ [id^=text] > .n)'
-        rules.append(f"{unpainted}{{fill:{in_the_dark(INK)}}}")
+            rules.append(f'[style*="{kind}: {color}"]{{{kind}:{in_the_dark(color)}!important}}')
+        rules.append(f'{_MATPLOTLIB} text:not([style*="fill:"]){{fill:{in_the_dark(INK)}}}')
+        rules.append(f"{_MATPLOTLIB} image{{filter:invert(.91) hue-rotate(180deg)}}")  # white becomes about NIGHT
     return f"<style>{_DARK}{{{''.join(rules)}}}</style>".join(svg.rsplit("</svg>", 1)) + "</svg>"
 
 

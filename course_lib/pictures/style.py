@@ -17,7 +17,8 @@ PLAIN = "#EEF1F4"  # a cell that belongs to no head
 # One colour per head, light to dark and back, so that adjacent ones differ in grey and for colour-blind readers too.
 # Black text is readable on each. Every block of a head carries the head's number, so that colour is never alone.
 HEADS = ("#FAD680", "#6DB7E4", "#F6E1EC", "#55AD94", "#DCD6F2", "#DE8A5A", "#EDF3C8", "#968CD2")
-SHADES = ("#F5F8FB", "#E9F0F6", "#DAE5EF", "#C3D5E5", "#AAC3DA", "#8FB0CE")  # for a weight from 0 to 1
+# The one scale of attention weights, from 0 to 1. No head has one of its colours, and INK is readable on each.
+SHADES = ("#F5F8FB", "#E9F0F6", "#DAE5EF", "#C3D5E5", "#AAC3DA", "#8FB0CE")
 HIDDEN = "#D0D4DA"  # a cell that a mask hides
 PALETTE = {  # name -> colour, for pages that show these pictures
     "ink": INK,
@@ -40,6 +41,14 @@ MONO = "ui-monospace,Menlo,Consolas,monospace"
 def head_color(head: int) -> str:
     """Return the colour of a head; colours repeat after eight, so pictures always write the number as well."""
     return HEADS[head % len(HEADS)]
+
+
+def weight_color(weight: float) -> str:
+    """Return the colour of an attention weight, between two of SHADES, as scripts find it too."""
+    at = min(max(weight, 0.0), 1.0) * (len(SHADES) - 1)
+    below = min(int(at), len(SHADES) - 2)
+    ends = ([int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in SHADES[below : below + 2])
+    return "#" + "".join(f"{round(a + (b - a) * (at - below)):02X}" for a, b in zip(*ends, strict=True))
 
 
 def darken(color: str) -> str:

@@ -75,7 +75,8 @@
   }
   const nameOf = token => token === END ? "the end" : `\u201c${data.vocabulary[token]}\u201d`;
   const wordAt = at => at ? data.vocabulary[told.tokens[at]] : "the start";
-  const shade = weight => `var(--shade-${Math.min(5, Math.floor(6 * weight))})`;
+  // As `weight_color` in Python: between two shades.
+  const shade = weight => { const at = 5 * weight, below = Math.min(4, Math.floor(at)); return `color-mix(in srgb, var(--shade-${below + 1}) ${100 * (at - below)}%, var(--shade-${below}))`; };
   function tagOf([layer, number], text = `${layer}.${number}`) {
     const tag = made("small", "tag", text);
     tag.style.background = `var(--head-${number % 8})`;

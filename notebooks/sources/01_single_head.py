@@ -32,7 +32,7 @@ from course_lib.device import course_device
 from course_lib.exercises import filled, predict, sneak
 from course_lib.inputs import dream_big
 from course_lib.pictures import draw_attended_words, draw_matrix_product, heatmap
-from course_lib.pictures.live import drag_the_query
+from course_lib.pictures.live import drag_the_query, own_words
 from course_lib.show import show
 from course_lib.stories import load_storyteller
 
@@ -440,6 +440,14 @@ for question in questions:
 # first one answers the question. (The model has more than this head. Ask "Where did they meet? By the", where the head
 # alone isn't enough, or for the pig's name: as in lesson 00, it gives the bear's.)
 #
+# Now words of your own. The figure below holds another trained head, that of the first block of a storyteller with one
+# head per block. Type a sentence and ask with any of its words: a colour looks at the thing that has it, and "was" at
+# the one it's said of. Then give it two things with two colours. Does it know which is which?
+
+# %%
+own_words()
+
+# %% [markdown]
 # ## A mistake that no one sees
 #
 # Here is a head with one wrong word. Its shapes are right, and no error is reported:

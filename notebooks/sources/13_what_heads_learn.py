@@ -646,8 +646,8 @@ if guess is not ...:
 #    ```
 #
 #    In block 1 nothing is fetched there: (start) is an **attention sink** (lesson [10](10_smaller_caches.ipynb)), which
-#    takes the weight that a softmax has to give away somewhere. In block 0 the column is darker, and without what is
-#    fetched there the loss nearly doubles. Brightness tells where a head looks, once more, and not what it needs.
+#    takes the weight that a softmax has to give away somewhere. In block 0 the column is fainter, and without what
+#    is fetched there the loss nearly doubles. A colour tells where a head looks, once more, and not what it needs.
 #
 # </details>
 #

@@ -22,14 +22,16 @@ from course_lib.attention import (
 from course_lib.exercises.lesson_06.cache_bytes import cache_bytes
 from course_lib.exercises.lesson_14.bound_by import bound_by
 from course_lib.inputs import dream_big
-from course_lib.pictures import live
-from course_lib.pictures.dark import NIGHT
+from course_lib.pictures import live, weight_color
+from course_lib.pictures.dark import NIGHT, in_the_dark
 from course_lib.pictures.live.devices import DEGREES, WAYS, Network, bytes_on_device, decoding_step
 from course_lib.pictures.live.devices import SLIDERS as OF_DEVICES
+from course_lib.pictures.live.figure import read
+from course_lib.pictures.live.own_words import FORM, LONGEST, rounded
 from course_lib.pictures.live.roofline import SLIDERS, attention_work, matrix_work
 from course_lib.pictures.live.tiles import running
 from course_lib.pictures.sharing.kv_readers import copies_of
-from course_lib.stories import KINDS, TRAINED
+from course_lib.stories import KINDS, TRAINED, load_storyteller
 from course_lib.wording import listed
 from tests.pictures.trained_head import trained_head
 
@@ -98,6 +100,7 @@ STATES = {  # of each figure: what brings it into states to look at
     ],
     "drag_the_query": ["ask([0.5, 2.5], 2)", "ask([9, -9], 1)", "ask([-9, 9], 64)", "ask([0, 0], 2)"],
     "trained_head": ["take(0)", "take(9)", "ask([9, -9], 1)", "ask([0, 0], 64)"],
+    "own_words": [*(f"read(examples[{number}])" for number in range(3)), "read('a dragon')", "read('')"],
     "who_may_look": [
         "show(masks.causal, 'keep')",
         "show(masks.causal, 'hidden')",
@@ -389,6 +392,52 @@ def test_the_slider_names_its_divisor(tab, pages):
     assert slider.get_attribute("aria-valuetext") == "√1 = 1, undivided"
 
 
+# --- own words ---
+
+
+def test_weights_of_own_words_are_those_of_the_storyteller(tab, pages):
+    """Of its head with the numbers rounded to 8 bits; those of the head as it was trained differ by 0.02 at most."""
+    model, known, *_ = rounded()
+    trained, draw = load_storyteller(FORM), random.Random(0)
+    texts = [draw.choices(known, k=draw.randint(1, LONGEST)) for _ in range(400)]
+    run = "all => all.map(text => attend([0, ...text.map(numberOf)]).map(({weights}) => weights))"
+    for text, rows in zip(texts, opened(tab, pages["own_words"]).evaluate(run, texts), strict=True):
+        found = torch.tensor([row + [0.0] * (len(rows) - len(row)) for row in rows])
+        for head, atol in ((model, 1e-4), (trained, 0.02)):
+            torch.testing.assert_close(found, head.attention_weights(" ".join(text))[1][0, 0], atol=atol, rtol=0)
+
+
+def test_words_are_typed_picked_and_asked(tab, pages):
+    opened(tab, pages["own_words"])
+    assert said(tab) == "“red” looks most at “kite”: 0.96, and next at “.”: 0.02."
+    field = tab.get_by_label("Your words")
+    field.fill("anna was GLUM. she was")
+    assert said(tab).startswith("“was” looks most at “Anna”: 0.5") and field.input_value() == "anna was GLUM. she was"
+    tab.get_by_label("A word that it knows").select_option("not")
+    tab.get_by_role("button", name="Add this word").press("Enter")
+    assert said(tab).startswith("“not” looks most at “glum”: 0.8") and field.input_value().endswith("was not")
+    tab.get_by_role("button", name="glum", exact=True).click()
+    tab.wait_for_url("**#anna*not%2F3")
+    rows = [row.split() for row in tab.locator(".weigh tbody tr").all_inner_texts()]
+    assert rows[4][:2] == [".", "hidden"] and sum(float(row[2]) for row in rows[:4]) == pytest.approx(1, abs=0.02)
+    again = opened(tab, pages["own_words"], "#" + tab.url.partition("#")[2])
+    assert "“glum” looks most at" in said(again)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    {
+        "Zoe had a red kites": "“kites” is not among the 240 words that this head knows. The nearest are “kite”, ",
+        "a " * 20: "20 words are too many: this page holds the positions of 19.",
+        "": "“(start)” sees nothing but itself",
+    }.items(),
+)
+def test_what_is_said_of_words_that_it_cannot_read(tab, pages, text, sentence):
+    field = opened(tab, pages["own_words"]).get_by_label("Your words")
+    field.fill(text)
+    assert said(tab).startswith(sentence) and field.get_attribute("aria-invalid") == str(bool(text)).lower()
+
+
 # --- who may look at whom ---
 
 
@@ -407,6 +456,21 @@ def test_weights_under_a_mask_are_those_of_the_library(tab, pages):
     empty = ~keep.any(dim=-1)
     assert torch.equal(weights.isnan().any(dim=-1), empty) and 50 < empty.sum() < 1000
     torch.testing.assert_close(found, weights.nan_to_num(-1.0), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_weights_have_their_colour_on_every_page(browser, pages, theme):
+    rule = re.search(r"(?<=const shade = ).*", read("who_may_look.js"))[0]
+    assert rule in (TRAINED.parent / "page.js").read_text(encoding="utf-8")
+    page = browser.new_page(color_scheme=theme)
+    page.goto(pages["who_may_look"].as_uri())
+    colors = page.evaluate("""() => [...document.querySelectorAll(".mask tbody td")].map(cell =>
+        getComputedStyle(cell).backgroundColor.match(/[\\d.]+/g).slice(0, 3).map(Number))""")
+    weights = [weight for row in page.evaluate("attend()") for weight in row]
+    for found, weight in zip(colors, weights, strict=True):
+        wanted = weight_color(weight) if theme == "light" else in_the_dark(weight_color(weight))
+        assert [255 * part for part in found] == pytest.approx(list(bytes.fromhex(wanted[1:])), abs=6)
+    page.close()
 
 
 def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):

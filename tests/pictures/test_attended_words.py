@@ -1,10 +1,10 @@
-"""A text whose words are as dark as the attention that they get."""
+"""A text whose words are coloured by the attention that they get."""
 
 import pytest
 import torch
 
 from course_lib.pictures import draw_attended_words
-from course_lib.pictures.style import SHADES
+from course_lib.pictures.style import weight_color
 
 from .picture_checks import cells_of, check_picture
 
@@ -19,7 +19,7 @@ def test_the_words_and_the_weights_are_said_and_drawn():
         "Who?: In a valley lived Zoe .\nAttention weights: “Zoe” 0.70, “.” 0.20; less to each other word."
     )
     assert picture.svg.count("0.70") == picture.svg.count("0.20") == 1 and "0.04" not in picture.svg
-    assert [cells_of(picture.svg, shade) for shade in SHADES] == [4, 1, 0, 0, 1, 0]
+    assert [cells_of(picture.svg, weight_color(weight)) for weight in WEIGHTS.tolist()] == [1] * 6
     check_picture(picture)
 
 

@@ -1,6 +1,7 @@
 """Each drawing has colours for light and dark surroundings, with the same contrasts."""
 
 import base64
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
@@ -9,8 +10,9 @@ import pytest
 import torch
 
 from course_lib.inputs import dream_big
-from course_lib.pictures import PALETTE, bar_chart, draw_vectors, heatmap
+from course_lib.pictures import PALETTE, bar_chart, draw_vectors, heatmap, weight_color
 from course_lib.pictures.dark import NIGHT, contrast, in_the_dark, luminance, with_dark_colors
+from course_lib.pictures.style import HEADS, INK, SHADES
 
 
 def test_contrast_is_that_of_the_guidelines():
@@ -48,9 +50,22 @@ def test_what_a_page_shows_has_them_in_every_drawing():
 
 
 @pytest.mark.slow
-def test_the_cells_of_a_heatmap_keep_their_colours():
-    dark = heatmap((dream_big().batch[0] @ dream_big().batch[0].mT).softmax(-1)).svg
-    rules = re.search(r"@media \(prefers-color-scheme:dark\)\{(.*)\}</style>", dark)[1]
-    fills = re.findall(r'\[style\*="fill: #\w+"\]([^{]*)\{', rules)
-    assert fills and all(":not([id^=QuadMesh] *" in selector for selector in fills)
-    assert re.search(r'<text class="n" [^>]*>0\.\d\d</text>', dark)
+def test_the_cells_of_a_heatmap_have_the_colours_of_weights():
+    """In light and dark surroundings, as the cells of a drawing have them."""
+    weights = (dream_big().batch[0] @ dream_big().batch[0].mT).softmax(-1)
+    both = heatmap(weights).svg
+    mesh = re.search(r'<g id="QuadMesh_1">(.*?)</g>', both, re.DOTALL)[1]
+    found = [bytes.fromhex(color) for color in re.findall(r"fill: #(\w+)", mesh)]
+    wanted = [bytes.fromhex(weight_color(weight)[1:]) for weight in weights.flatten().tolist()]
+    assert len(found) == 36
+    assert all(abs(a - b) < 2 for pair in zip(found, wanted, strict=True) for a, b in zip(*pair, strict=True))
+    for color in found:
+        assert f'[style*="fill: #{color.hex()}"]{{fill:{in_the_dark("#" + color.hex())}!important}}' in both
+
+
+def test_no_head_has_a_colour_of_weights_and_each_can_be_written_on():
+    scale = [weight_color(step / 100) for step in range(101)]
+    assert (scale[0], scale[60], scale[100]) == (SHADES[0], SHADES[3], SHADES[5])
+    for color in scale:
+        assert contrast(color, INK) > 4.5 < contrast(in_the_dark(color), in_the_dark(INK))
+        assert min(math.dist(bytes.fromhex(color[1:]), bytes.fromhex(head[1:])) for head in HEADS) > 12, color

@@ -65,6 +65,14 @@ FIGURES = (
         "one_head",
     ),
     Entry(
+        "own_words",
+        "Type words of your own, and see from each of them where a trained head looks: from a colour at the thing that "
+        "has it, from “was” at the one who is meant.",
+        "01_single_head",
+        live.own_words,
+        "one_head",
+    ),
+    Entry(
         "who_may_look",
         "Paint a mask, see which word looks ahead and which is left with nothing, and read the same table in the other "
         "convention.",

@@ -11,7 +11,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from .preview import COURSE, FOLDER, HEIGHT, PREVIEWS, WIDTH
+from .preview import COURSE, FOLDER, HEIGHT, KINDS, OF_LESSONS, WIDTH, preview_of
 
 SHORTEST, LONGEST = 40, 200  # characters; a search engine shows about 160, a messenger up to 200
 
@@ -37,8 +37,10 @@ def shorten(text: str) -> str:
 
 
 def kind_of(page: str) -> str:
-    """Return which of `PREVIEWS` a page has."""
-    folder = page.split("/")[0]
+    """Return which preview a page has."""
+    folder, name = page.split("/")[0], page.split("/")[-1]
+    if (kind := OF_LESSONS.get(name, name)) in KINDS and folder in ("figures", "notebooks"):
+        return kind
     return {"notebooks": "lesson", "mistakes": "mistake", "recordings": "recording"}.get(folder, "front")
 
 
@@ -63,7 +65,7 @@ def head_of(site: str, page: str, title: str, description: str, image: str = "",
         "og:image": site + (image or f"_static/{FOLDER}/{kind}.png"),
         "og:image:width": str(WIDTH),
         "og:image:height": str(HEIGHT),
-        "og:image:alt": alt or PREVIEWS[kind].alt,
+        "og:image:alt": alt or preview_of(kind).alt,
     }
     names = {"description": description, "twitter:card": "summary_large_image"}
     tags = [("name", *pair) for pair in names.items()] + [("property", *pair) for pair in properties.items()]

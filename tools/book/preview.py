@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import matplotlib
 import resvg_py
 from PIL import Image
 
-from course_lib.pictures import Picture
+from course_lib.pictures import PALETTE, Picture, live
 from tools import figures
 
 WIDTH, HEIGHT = 1200, 630  # pixels, the size that all of those who show previews ask for
@@ -46,8 +47,8 @@ PREVIEWS = {
     "front": Preview(
         "Attention, from one head to multi-query",
         COURSE,
-        figures.one_tensor_two_heads,
-        "One table of queries is split by view and transpose into a table for each head.",
+        figures.why_transpose,
+        "Why view, and then transpose? A table of queries has become one for each head, and memory has not moved.",
     ),
     "lesson": Preview(
         "A lesson on attention in PyTorch",
@@ -68,19 +69,44 @@ PREVIEWS = {
         "The input times the weight matrix W_q gives the queries; one row and one column are outlined.",
     ),
 }
+MOVES = "A figure that moves: drag, press or type, and the numbers answer."
+OF_LESSONS = {  # the figure whose question a lesson's page shows
+    "01_single_head": "drag_the_query",
+    "02_masks_and_dropout": "who_may_look",
+    "04_reshape_and_transpose": "why_transpose",
+    "06_multi_query": "share_keys_and_values",
+    "07_order": "turn",
+    "09_llama": "decode",
+    "14_fast": "roofline",
+    "16_many_devices": "devices",
+}
+KINDS = (*PREVIEWS, *(name for name in live.__all__ if name != "Figure"))
+
+
+@cache
+def preview_of(kind: str) -> Preview:
+    """Return the preview of a kind of page, or of a figure that moves."""
+    if kind in PREVIEWS:
+        return PREVIEWS[kind]
+    figure: live.Figure = getattr(live, kind)()
+    picture = PREVIEWS["front"].picture if kind == "why_transpose" else lambda: figure.picture
+    return Preview(figure.title, MOVES, picture, figure.picture.caption)
 
 
 def write_previews(folder: Path) -> None:
     """Draw each preview as `<kind>.png`, in 64 colours, which halves the file and can't be seen."""
     folder.mkdir(parents=True, exist_ok=True)
-    for kind, preview in PREVIEWS.items():
-        drawing = io.BytesIO(resvg_py.svg_to_bytes(svg_string=svg_of(preview), background="white", **FONTS))
+    for kind in KINDS:
+        svg = svg_of(preview_of(kind))
+        drawing = io.BytesIO(resvg_py.svg_to_bytes(svg_string=svg, background="white", dpi=96, **FONTS))
         Image.open(drawing).convert("RGB").quantize(64).save(folder / f"{kind}.png", optimize=True)
 
 
 def svg_of(preview: Preview) -> str:
     """Return the preview as a drawing of 1200 by 630 pixels, in the styles of the picture that it holds."""
     picture = preview.picture().svg
+    if part := re.match(r"<svg [^>]*>(<svg .*?</svg>)<svg y=", picture, re.DOTALL):  # of two, one above the other
+        picture = part[1]
     size = re.compile(r'width="(\d+)" height="(\d+)"')
     width, height = map(float, size.findall(picture)[0])
     scale = min((WIDTH - 2 * EDGE) / width, (HEIGHT - TOP - EDGE / 2) / height)
@@ -88,8 +114,11 @@ def svg_of(preview: Preview) -> str:
     moved_picture = size.sub(
         f'x="{left:g}" y="{TOP}" width="{width * scale:g}" height="{height * scale:g}"', picture, count=1
     )
+    size, family = f'width="{WIDTH}" height="{HEIGHT}"', FONTS["font_family"]
+    heading = f'font-size="34" font-weight="600" fill="{PALETTE["ink"]}"'
+    line = f'font-size="22" fill="{PALETTE["quiet"]}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}">'
-        f'<text x="{EDGE}" y="58" font-size="34" class="b">{escape(preview.heading)}</text>'
-        f'<text x="{EDGE}" y="98" font-size="22" class="q">{escape(preview.line)}</text>{moved_picture}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{family}">'
+        f'<text x="{EDGE}" y="58" {heading}>{escape(preview.heading)}</text>'
+        f'<text x="{EDGE}" y="98" {line}>{escape(preview.line)}</text>{moved_picture}</svg>'
     )

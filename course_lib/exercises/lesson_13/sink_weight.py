@@ -16,8 +16,8 @@ EXERCISE = FunctionExercise(
     minutes=4,
     prompt=(
         "How much of its weight does each head put on the first token? Give back the mean over all samples and over "
-        "all queries but the first, which can see nothing but itself and always gives 1. A high score is a bright "
-        "column, which need not be a sink: a sink adds nearly nothing to the output, as its value is close to 0, but "
+        "all queries but the first, which can see nothing but itself and always gives 1. A high score is a column "
+        "that stands out, which need not be a sink: a sink adds nearly nothing to the output, as its value is close to 0, but "
         "a head may also look at the first token because it copies what it finds there."
     ),
     hints=(

@@ -4,6 +4,7 @@ from .decode import decode
 from .devices import devices
 from .drag_the_query import drag_the_query
 from .figure import Figure
+from .own_words import own_words
 from .paste_your_split import paste_your_split
 from .roofline import roofline
 from .share_keys_and_values import share_keys_and_values
@@ -17,6 +18,7 @@ __all__ = [
     "decode",
     "devices",
     "drag_the_query",
+    "own_words",
     "paste_your_split",
     "roofline",
     "share_keys_and_values",

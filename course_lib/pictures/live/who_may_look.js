@@ -1,6 +1,6 @@
 // A mask that the reader paints: the weights under it, what leaks from later words, and rows that are left with nothing.
 
-const {words, scores, masks, colors} = data, count = words.length, all = [...words.keys()];
+const {words, scores, masks} = data, count = words.length, all = [...words.keys()];
 const READERS = {
   keep: {name: "True = may look", as: "as `F.scaled_dot_product_attention` and this course read it"},
   hidden: {name: "True = hidden", as: "as `masked_fill` and `nn.MultiheadAttention` read it"},
@@ -11,6 +11,8 @@ const said = new Sentence(["Read as “True = hidden”, *“it” may look at n
 let mask, reader, brush;
 
 const quoted = (list, and = "and", self) => list.map(word => word === self ? "itself" : `“${words[word]}”`).join(", ").replace(/, ([^,]*)$/, ` ${and} $1`);
+// As `weight_color` in Python: between two shades.
+const shade = weight => { const at = 5 * weight, below = Math.min(4, Math.floor(at)); return `color-mix(in srgb, var(--shade-${below + 1}) ${100 * (at - below)}%, var(--shade-${below}))`; };
 const mayLook = (query, key) => Boolean(mask[query][key]) === (reader === "keep");
 
 // The attention weights of all rows; a row that may look at nothing is nan.
@@ -56,10 +58,9 @@ function show(to, by = reader) {
   const weights = attend();
   cells.flat().forEach(cell => {
     const {query, key} = cell.dataset, weight = weights[query][key], looks = mayLook(query, key), leaks = looks && key > query, letter = mask[query][key] ? "True" : "False";
-    const empty = Number.isNaN(weight), [color, ink] = looks ? colors[Math.round(weight * (colors.length - 1))] : ["", ""];
+    const empty = Number.isNaN(weight);
     cell.className = [looks ? "" : "hidden", leaks ? "ahead" : "", empty ? "empty" : ""].join(" ");
-    cell.style.background = color;
-    cell.style.color = ink;
+    cell.style.background = looks && !empty ? shade(weight) : "";
     cell.replaceChildren(make("small", {textContent: letter[0]}), empty ? "nan" : looks ? weight.toFixed(2).slice(weight < .995 ? 1 : 0) : "");
     cell.setAttribute("aria-label", `${words[query]} at ${words[key]}: ${letter}, ${empty ? "nan" : looks ? `weight ${weight.toFixed(2)}` : "hidden"}${leaks ? ", looks ahead" : ""}`);
   });

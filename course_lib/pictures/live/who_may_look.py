@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from course_lib.attention import causal_keep, padding_keep, window_keep
 from course_lib.inputs import dream_big
-from course_lib.pictures.dark import luminance
 from course_lib.pictures.weights.masks import mask_conventions
-from course_lib.pictures.weights.pattern import WEIGHTS
-from course_lib.pictures.weights.pattern_drawing import BLACK_WINS
 
 from .figure import Figure
 from .toy_head import toy_projections
 
 WORDS = dream_big().words
 REAL, WINDOW = 4, 3  # words that are no padding; words within a window
-SHADES = 20  # of the colour scale, from a weight of 0 to 1
 TITLE = "Who may look at whom?"
 
 
@@ -44,17 +40,6 @@ def who_may_look() -> Figure:
         "scores": scores.tolist(),
         "masks": {name: keep.int().tolist() for name, keep in masks.items()},
         "first": "nothing hidden",
-        "colors": weight_colors(),
     }
     picture = mask_conventions(causal, words=WORDS, title="The causal mask, in both conventions")
     return Figure(TITLE, ("who_may_look.js",), data, picture)
-
-
-def weight_colors() -> list[tuple[str, str]]:
-    """Return the heatmaps' colours for weights from 0 to 1, each with the colour of a text that is readable on it."""
-    import matplotlib as mpl  # takes half a second
-    from matplotlib.colors import to_hex
-
-    scale = mpl.colormaps[WEIGHTS.colors]
-    colors = [to_hex(scale(i / SHADES)) for i in range(SHADES + 1)]
-    return [(color, "#000" if luminance(color) > BLACK_WINS else "#fff") for color in colors]

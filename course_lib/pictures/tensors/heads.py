@@ -13,7 +13,7 @@ from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.checks import first_sample, token_labels
 from course_lib.pictures.grid import card, row, wrap
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.style import HIDDEN, PLAIN, SHADES, STYLE, head_color
+from course_lib.pictures.style import HIDDEN, PLAIN, STYLE, head_color, weight_color
 from course_lib.pictures.table import COLUMNS, Label
 from course_lib.wording import sentence, span
 
@@ -103,8 +103,7 @@ class AttentionInHeads:
         hidden, weights = self.hidden[head].tolist(), self.weights[head].tolist()
 
         def shaded(row: int, column: int, text: str) -> tuple[str, str]:
-            shade = SHADES[min(int(weights[row][column] * len(SHADES)), len(SHADES) - 1)]
-            return ("·", HIDDEN) if hidden[row][column] else (text, shade)
+            return ("·", HIDDEN) if hidden[row][column] else (text, weight_color(weights[row][column]))
 
         above = [Label(word) for word in self.key_words[:COLUMNS]]
         tables = (

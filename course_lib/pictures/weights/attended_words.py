@@ -1,4 +1,4 @@
-"""Draw a text whose words are as dark as the attention that they get."""
+"""Draw a text whose words are coloured by the attention that they get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.checks import check_drawable, token_labels
 from course_lib.pictures.grid import card, column, label, wrap
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.style import BOLD, SHADES, SMALL, STYLE, TEXT
+from course_lib.pictures.style import BOLD, SMALL, STYLE, TEXT, weight_color
 
 WRITTEN = 0.05  # weights from here on are written below their word
 MOST_WORDS = 400
@@ -44,7 +44,9 @@ class AttendedWords:
     def draw(self) -> Canvas:
         words = [self._word(token) for token in range(len(self.words))]
         return card(
-            self.title, ["The darker a word, the more attention it gets."], wrap(words, STYLE.between, STYLE.tight)
+            self.title,
+            ["The stronger the colour of a word, the more attention it gets."],
+            wrap(words, STYLE.between, STYLE.tight),
         )
 
     def _word(self, token: int) -> Canvas:
@@ -52,7 +54,7 @@ class AttendedWords:
         look = BOLD if written else TEXT
         width = look.width(self.words[token]) + STYLE.near
         box = Canvas()
-        box.cells([(0, 0)], SHADES[min(int(weight * len(SHADES)), len(SHADES) - 1)], width=width, height=STYLE.cell)
+        box.cells([(0, 0)], weight_color(weight), width=width, height=STYLE.cell)
         box.text(width / 2, look.base(STYLE.cell), self.words[token], look, anchor="middle")
         return column([box, label(f"{weight:.2f}", SMALL)], STYLE.between) if written else box
 

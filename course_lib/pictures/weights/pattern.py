@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from course_lib.pictures.checks import token_labels
+from course_lib.pictures.style import SHADES
 
 MOST_WITH_VALUES = 8  # tables of up to 8 x 8 cells show their values
 
@@ -20,14 +21,14 @@ class Scale:
 
     low: float  # the value at the lower end of the colours
     high: float
-    colors: str  # name of a matplotlib colour map
+    colors: str | tuple[str, ...]  # name of a matplotlib colour map, or colours equally far apart
     write: Callable[[float], str]  # the text of a value
     label: str = ""  # of the colour bar, which is left out without a label
     ticks: tuple[float, ...] = ()  # of the colour bar
     write_tick: Callable[[float], str] = str
 
 
-WEIGHTS = Scale(0.0, 1.0, "cividis", "{:.2f}".format, "weight", (0.0, 0.5, 1.0))
+WEIGHTS = Scale(0.0, 1.0, SHADES, "{:.2f}".format, "weight", (0.0, 0.5, 1.0))
 
 
 @dataclass(frozen=True, eq=False)

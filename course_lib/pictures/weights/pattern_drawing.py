@@ -87,6 +87,7 @@ def _draw_row(
 
 def _draw_cells(ax: Axes, pattern: Pattern, layout: PatternLayout) -> None:
     import seaborn  # takes a second, as it needs pandas
+    from matplotlib.colors import LinearSegmentedColormap
 
     scale, numbers = pattern.scale, pattern.with_values
     texts = np.vectorize(scale.write, otypes=[str])(pattern.values)
@@ -97,7 +98,7 @@ def _draw_cells(ax: Axes, pattern: Pattern, layout: PatternLayout) -> None:
         mask=pattern.hidden,
         vmin=scale.low,
         vmax=scale.high,
-        cmap=scale.colors,
+        cmap=scale.colors if isinstance(scale.colors, str) else LinearSegmentedColormap.from_list("", scale.colors),
         cbar=False,
         annot=texts if numbers else False,
         annot_kws={"size": min(USUAL, fitting)},

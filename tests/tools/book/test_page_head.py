@@ -6,7 +6,7 @@ import pytest
 from docutils.core import publish_doctree
 
 from tools.book.page_head import LONGEST, description_of, head_of, shorten
-from tools.book.preview import PREVIEWS
+from tools.book.preview import preview_of
 
 SITE = "https://ada.github.io/course/"
 
@@ -29,6 +29,8 @@ class Tags(HTMLParser):
     ("page", "kind"),
     [
         ("notebooks/05_weight_split", "lesson"),
+        ("notebooks/07_order", "turn"),
+        ("figures/devices", "devices"),
         ("notebooks/exercises/05_exercises", "lesson"),
         ("mistakes/mask-rank", "mistake"),
         ("recordings/weight_split", "recording"),
@@ -47,7 +49,7 @@ def test_the_head_of_a_page(page, kind):
         "og:image": f"{SITE}_static/previews/{kind}.png",
         "og:image:width": "1200",
         "og:image:height": "630",
-        "og:image:alt": PREVIEWS[kind].alt,
+        "og:image:alt": preview_of(kind).alt,
     }
 
 

@@ -7,6 +7,7 @@ from html import unescape
 import pytest
 import torch
 
+from course_lib.pictures.style import HEADS
 from course_lib.recording_page import page_of, story_of
 from tools.book.recording_openings import OPENINGS
 from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
@@ -50,7 +51,8 @@ def test_no_two_cards_look_alike(runs, tmp_path):
     for entry in RECORDINGS:
         write_thumbnail(tmp_path / "small.svg", runs[entry.name], entry.tag)
         root = ElementTree.parse(tmp_path / "small.svg").getroot()
-        drawn[entry.name] = root.find("{*}text").text, len({cell.get("style") for cell in root.findall("{*}rect")})
+        of_heads = {cell.get("style") for cell in root.findall("{*}rect")} & {f"fill:{color}" for color in HEADS}
+        drawn[entry.name] = root.find("{*}text").text, len(of_heads)
     assert len({tag for tag, _ in drawn.values()}) == len(RECORDINGS)
     assert {name: heads for name, (_, heads) in drawn.items() if heads != 2} == {"one_head": 1, "grouped_query": 4}
 

@@ -1,0 +1,92 @@
+// Words that the reader types, and from each of them the attention weights that a trained head gives to those before it.
+
+const {words, steps, norm: [gain, shift], longest, examples} = data, width = gain.length;
+const codes = Int8Array.from(atob(data.numbers), letter => letter.charCodeAt(0));
+const row = number => [...codes.subarray(number * width, (number + 1) * width)].map(code => code * steps[number] / 1e5);
+const positions = words.length;
+const matrix = gain.map((_, i) => row(positions + longest + 1 + i));  // a score is x[query] matrix x[key] / sqrt(width)
+const HOW = `This is the first head of a trained storyteller, with the ${words.length - 1} words and signs that its stories use most. It reads “(start)” before every text, and `
+  + "later words are hidden. Its numbers are rounded to 8 bits each, which changes a weight by 0.02 at most.";
+const said = new Sentence(["*“daydreaming” is not among the 240 words that this head knows.* The nearest are “drawing”, “evening” and “morning”."]);
+let tokens;
+
+function normed(x) {
+  const mean = sum(x) / width, size = Math.sqrt(sum(x.map(number => (number - mean) ** 2)) / width + 1e-5);
+  return x.map((number, i) => (number - mean) / size * gain[i] + shift[i]);
+}
+
+// The scores and weights of each token, by their numbers, over those up to itself.
+function attend(tokens) {
+  const x = tokens.map((token, at) => { const place = row(positions + at); return normed(row(token).map((number, i) => number + place[i])); });
+  const keys = x.map(one => matrix.map(line => dot(line, one)));
+  return x.map((query, at) => {
+    const scores = keys.slice(0, at + 1).map(key => dot(query, key) / Math.sqrt(width));
+    return {scores, weights: softmax(scores)};
+  });
+}
+
+// How many letters must be put in, left out or exchanged.
+function distance(from, to) {
+  let line = [...Array(to.length + 1).keys()];
+  for (const [i, letter] of [...from].entries()) {
+    const next = [i + 1];
+    for (let j = 0; j < to.length; j++) next.push(Math.min(next[j] + 1, line[j + 1] + 1, line[j] + (letter !== to[j])));
+    line = next;
+  }
+  return line.at(-1);
+}
+const unlike = (word, known) => distance(word.toLowerCase(), known.toLowerCase()) + (word[0].toLowerCase() !== known[0].toLowerCase());
+const nearest = word => words.slice(1).map(known => [unlike(word, known), known]).sort(([a], [b]) => a - b).slice(0, 3).map(([, known]) => known);
+const numberOf = word => [word, word[0].toUpperCase() + word.slice(1).toLowerCase(), word.toLowerCase()].map(one => words.indexOf(one, 1)).find(number => number > 0);
+
+const field = make("textarea", {rows: 2, spellcheck: false, autocapitalize: "off", oninput: () => read(field.value)});
+const byLetters = (a, b) => /\w/.test(b) - /\w/.test(a) || a.localeCompare(b);
+const pick = make("select", {ariaLabel: "A word that it knows"}, ...words.slice(1).sort(byLetters).map(textContent => make("option", {textContent})));
+pick.style.cssText = "font:inherit;min-height:2.25rem";
+const add = make("button", {type: "button", textContent: "Add this word", onclick: () => read(`${field.value.trim()} ${pick.value}`.trim())});
+const texts = new Choice("Or read one of these", examples.map(text => `… ${text.split(". ").at(-1)}`), number => read(examples[number]));
+const chosen = new Choice("Ask with the query of", [], null).element, body = make("tbody");
+const head = make("tr", {}, ...["key", "score", "weight"].map(textContent => make("th", {scope: "col", textContent})));
+
+// Takes a text if the head knows its words, or says which of them it doesn't know.
+function read(text, at) {
+  if (field.value !== text) field.value = text;
+  texts.press(examples.indexOf(text));
+  const written = text.match(/[A-Za-z]+|[^\sA-Za-z]/g) ?? [], unknown = written.find(word => !numberOf(word)), refused = Boolean(unknown) || written.length > longest;
+  field.setAttribute("aria-invalid", refused);
+  if (unknown) {
+    const [one, two, three] = nearest(unknown).map(word => `“${word}”`);
+    said.say(`*“${unknown}” is not among the ${words.length - 1} words that this head knows.* The nearest are ${one}, ${two} and ${three}.`);
+  } else if (refused) said.say(`*${written.length} words are too many:* this page holds the positions of ${longest}. Leave some out.`);
+  else {
+    tokens = [0, ...written.map(numberOf)];
+    chosen.replaceChildren(chosen.firstChild, ...tokens.map((token, i) => make("button", {type: "button", textContent: words[token], onclick: () => ask(i)})));
+    ask(Math.min(at ?? written.length, written.length));
+  }
+  whenAtRest(said);
+}
+
+// Shows where a token looks.
+function ask(at) {
+  const {scores, weights} = attend(tokens)[at], order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
+  [...chosen.children].slice(1).forEach((button, i) => button.setAttribute("aria-pressed", i === at));
+  body.replaceChildren(...tokens.map((token, i) => {
+    const seen = i <= at, bar = make("td", {className: "bar", textContent: seen ? weights[i].toFixed(2) : ""});
+    bar.style.setProperty("--weight", seen ? weights[i] : 0);
+    return make("tr", {}, make("th", {scope: "row", textContent: words[token]}), make("td", {textContent: seen ? signed(scores[i]) : "hidden"}), bar);
+  }));
+  const name = i => i === at ? "itself" : `“${words[tokens[i]]}”`, [first, second] = order;
+  said.say(second === undefined ? `“${words[tokens[at]]}” sees nothing but itself, so it gets all of the weight. Type some words.`
+    : `“${words[tokens[at]]}” looks most at ${name(first)}: ${weights[first].toFixed(2)}, and next at ${name(second)}: ${weights[second].toFixed(2)}.`);
+  whenAtRest(said);
+  address.set(`${field.value}/${at}`);
+}
+
+const left = make("div", {}, make("label", {textContent: "Your words"}, field), make("div", {className: "goals"}, pick, add), chosen, texts.element);
+begin(said.element, make("div", {className: "painted"}, left, make("table", {className: "weigh"}, make("thead", {}, head), body)), make("p", {className: "note", textContent: HOW}));
+const open = () => {
+  const [, text, at] = /^([^]*)\/(\d+)$/.exec(address.get()) ?? [, examples[0]];
+  read(text, at && Number(at));
+};
+addEventListener("hashchange", open);
+open();
