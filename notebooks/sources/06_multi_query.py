@@ -454,6 +454,7 @@ cache_bytes = filled("cache_bytes", cache_bytes)
 models = {  # layers, heads, kv heads, head_dim
     "Llama 2 7B (2023), multi-head": (32, 32, 32, 128),
     "Llama 3 8B (2024), grouped": (32, 32, 8, 128),
+    "Qwen2.5 7B (2024), grouped": (28, 28, 4, 128),
     "PaLM 540B (2022), multi-query": (118, 48, 1, 256),
 }
 print(f"{'model':32} {'bytes per token':>15} {'if it were multi-head':>22}")
@@ -463,7 +464,7 @@ for name, (layers, heads, kv_heads, width) in models.items():
     print(f"{name:32} {own:15,} {full_size:22,}")
 
 # %% [markdown]
-# PaLM, by far the largest of the three, needs the least.
+# PaLM, by far the largest of the four, needs the second least.
 #
 # **Predict.** A GPU has 24 GiB left for the caches of Llama 3 8B, and one GiB is `2**30` bytes. How many thousand
 # tokens fit into it, for all users together?
