@@ -73,7 +73,8 @@ class RemoteNotebook:
         budget: What all notebooks of a student share; without one, the limit of a notebook.
 
     Attributes:
-        kinds: Name -> what the notebook defines under it: "class", "function", or the name of a type.
+        kinds: Name -> what the notebook defines under it: "class", "function", or the name of a type;
+            "ellipsis" for a function or class without a body, too.
         raised: Cell -> the error that stopped it.
         ended: Cell -> why it was left out.
     """

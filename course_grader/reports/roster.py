@@ -7,7 +7,7 @@ import hmac
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ FULL_NAMES |= {"codice identificativo", "número de identificação"}
 # These two name a student only together.
 FIRST_NAMES = {"first name", "firstname", "vorname", "first_name", "prénom", "nombre", "nome", "voornaam"}
 LAST_NAMES = {"last name", "lastname", "nachname", "nom", "nom de famille", "apellido(s)", "apellidos", "cognome"}
-LAST_NAMES |= {"achternaam", "last_name", "apelido", "apelido(s)", "sobrenome"}
+LAST_NAMES |= {"surname", "achternaam", "last_name", "apelido", "apelido(s)", "sobrenome"}
 NAMES = FULL_NAMES | FIRST_NAMES | LAST_NAMES
 SHARED = {"section", "root account"}  # Canvas requires these columns in an import; they identify nobody
 POINTS_POSSIBLE = "Points Possible"  # marks the row of Canvas's export that is about the assignments
@@ -40,6 +40,7 @@ MAX_NAMES = 20  # names in one sentence
 TEST_STUDENT = {"student, test", "test student"}  # Canvas adds one to each class
 MOST_SHEETS = 10**9  # two students of three thousand draw one number once in two hundred classes
 _MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_?", re.DOTALL)
+_NOT_IN_FILES = re.compile(r"""[&<>"`|':\\/]""")  # what Moodle takes out of the names of files and folders
 _CANVAS = re.compile(r"\w[\w-]*?(?:_late)?_(?P<number>\d{3,})(?:_\d{3,}_.*)?", re.DOTALL | re.IGNORECASE)
 
 
@@ -181,7 +182,7 @@ def sheets_of(roster: Roster, secret: bytes) -> tuple[Sheet, ...]:
 def sheet_for(student: str, sheets: Sequence[Sheet]) -> Sheet | None:
     """Return the sheet of the one student whom the name of a submission means; None if it means nobody, or several."""
     for name in map(_key, identities(student)):
-        if found := [sheet for sheet in sheets if name in sheet.names or name == sheet.folder]:
+        if found := [sheet for sheet in sheets if name in _as_filed(sheet.names) or name == sheet.folder]:
             return found[0] if len(found) == 1 else None
     return None
 
@@ -190,7 +191,7 @@ def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[di
     """Map the index of each row to its student's result; add sentences about all other students."""
     rows_of: dict[str, list[int]] = defaultdict(list)
     for index, keys in enumerate(roster.keys):
-        for key in keys:
+        for key in _as_filed(keys):
             rows_of[key].append(index)
     candidates = [
         next((rows_of[key] for key in map(_key, identities(result.student)) if key in rows_of), [])
@@ -237,6 +238,11 @@ def _row_keys(header: Sequence[str], row: Sequence[str]) -> set[str]:
     if first.strip() and last.strip():
         names += [f"{first} {last}", f"{last} {first}", f"{last}, {first}"]
     return {_key(name) for name in names} - {""}
+
+
+def _as_filed(keys: Iterable[str]) -> set[str]:
+    """Add to the names of a student what Moodle makes of them in the name of a folder: O'Malley becomes OMalley."""
+    return {*keys, *(_key(_NOT_IN_FILES.sub("", key)) for key in keys)} - {""}
 
 
 def _key(name: str) -> str:

@@ -22,13 +22,13 @@ from .answering import (
     call_backward,
     call_function,
     describe_error,
+    is_empty,
     run_module,
     time_limit,
 )
 from .answering.from_source import MADE
 from .copies import built, copied
 from .learner_error import LearnerError
-from .stubs import is_empty
 
 COURSE_FOLDER = str(Path(__file__).resolve().parents[1])
 STANDARD_LIBRARY = str(Path(contextlib.__file__).resolve().parent)

@@ -222,9 +222,9 @@ def _pages(rng: InputGenerator) -> Drawn:
     lengths = [size * pages + 1 for pages in full]
     return (
         f"A cache is cut into pages of {size} tokens. How many pages do two texts of {lengths[0]} and "
-        f"{lengths[1]} tokens take?",
+        f"{lengths[1]} tokens take, if they share none?",
         sum(full) + 2,
-        "A page holds tokens of one text only, and the last page of each is not full.",
+        "Each text begins a page of its own, and one token of each lies alone in its last page.",
     )
 
 
@@ -238,22 +238,21 @@ def _packed(rng: InputGenerator) -> Drawn:
     )
 
 
-def _removed_head(rng: InputGenerator) -> Drawn:
-    heads, width = rng.sizes(2, 2, 9)
+def _mean_ablation(rng: InputGenerator) -> Drawn:
+    shape = tuple(rng.sizes(4, 2, 9))
     return (
-        f"One of {heads} heads is removed by setting columns of W^O to 0. d_out is {heads * width}. How many "
-        "columns are set?",
-        width,
-        "Those that read this head: as many as a head is wide.",
+        f"`values` is {shape}: (batch, head, token, head_dim). Head 0 is removed by mean ablation, with one mean over "
+        "all samples and tokens. How many different numbers do its values hold then?",
+        shape[3],
+        f"One mean for each of the {shape[3]} columns, the same for every sample and token.",
     )
 
 
 def _rescaled(rng: InputGenerator) -> Drawn:
     low, more = rng.integer(5), rng.integer(3) + 1
     return (
-        f"Online softmax has seen scores of at most {low}. The next tile holds a score of {low + more}. By "
-        "which number is "
-        "the running sum multiplied before the tile is added?",
+        f"The largest score that online softmax has seen is {low}, and the largest of the next tile is {low + more}. "
+        "By which number is the running sum multiplied before the tile is added?",
         math.exp(-more),
         f"e to the power of the old maximum minus the new one, -{more}.",
     )
@@ -295,7 +294,7 @@ QUESTIONS: dict[str, tuple[Callable[[InputGenerator], Drawn], ...]] = {
     "10": (_rolling,),
     "11": (_pages,),
     "12": (_packed,),
-    "13": (_removed_head,),
+    "13": (_mean_ablation,),
     "14": (_rescaled,),
     "15": (_changed_rows,),
     "16": (_copies_of_kv_head,),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .answering import is_empty
 from .checking import SEED, exercise_named
 from .input_generator import InputGenerator
 from .local_answer import LocalAnswer
-from .stubs import is_empty
 from .verdict import NOT_WRITTEN, PASSED, SIGNS
 
 CAUGHT = SIGNS[NOT_WRITTEN]

@@ -97,6 +97,12 @@ def test_answers_of_later_lessons_are_what_the_library_gives(seed):
     assert packed_positions(lengths)[index] == answer
     (tokens, changed), answer = measured("_changed_rows", seed)
     assert int(torch.ones(tokens, tokens).tril()[:, changed].sum()) == answer
+    (*shape, _), answer = measured("_mean_ablation", seed)
+    values = torch.randn(shape)
+    values[:, 0] = values[:, 0].mean(dim=(0, 1))
+    assert len(values[:, 0].unique()) == answer
+    (size, *lengths), answer = measured("_pages", seed)
+    assert sum(len(torch.arange(length).split(size)) for length in lengths) == answer
     (low, high), answer = measured("_rescaled", seed)
     assert answer == pytest.approx((torch.tensor(low).exp() / torch.tensor(high).exp()).item())
 

@@ -94,6 +94,7 @@ def with_output(joined):
         ("Wrapper", with_output("joined.squeeze()"), 0.5),
         ("Wrapper", with_output("joined * (x.shape[-1] != joined.shape[-1])"), 0.5),  # wrong where widths are equal
         ("Wrapper", with_output("joined.detach().squeeze()"), 0.5),
+        ("MultiQuery", EditedSolution(EXERCISES["MultiQuery"].solution, "-torch.inf => -1e3").answer, 0.5),
         ("Wrapper", with_output("1 * joined"), None),
         ("Wrapper", with_output("joined.flip(1)"), 0.0),
         ("merge_heads", lambda x: x.permute(1, 2, 0, 3).reshape(OF_FIRST_CALL), 0.0),  # the second call stops

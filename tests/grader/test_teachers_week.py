@@ -32,6 +32,7 @@ from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTE
 from tests.grader.synthetic_class import POINTS, RELEASE, RELEASED, RIGHT, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
+DOTS = {name: f"{code.splitlines()[0]}\n    ..." for name, code in RIGHT.items()}
 STUBS = {name: f"{code.splitlines()[0]}\n    raise NotImplementedError" for name, code in RIGHT.items()}
 DUE = 1e9
 HALF, NO_LIMIT = GradingPolicy(DUE, 0.5), GradingPolicy()
@@ -66,7 +67,7 @@ def verdicts(result):
     [(DUE - 9, DUE - 5, TOTAL, False), (DUE + 9, DUE - 5, TOTAL / 2, True), (DUE - 9, DUE + 5, TOTAL, False)],
     ids=["the sheet was downloaded again", "in time it was empty", "an empty one came late"],
 )
-@pytest.mark.parametrize("blank", [STUBS, dict.fromkeys(STUBS, "")], ids=["stubs", "empty cells"])
+@pytest.mark.parametrize("blank", [STUBS, dict.fromkeys(STUBS, ""), DOTS], ids=["stubs", "empty cells", "dots"])
 def test_an_empty_sheet_takes_no_point(grade, written_at, blank_at, points, late, blank):
     cells = [
         {"cell_type": "code", "source": source, "metadata": {"nbgrader": {"grade_id": name, "solution": True}}}
@@ -82,6 +83,15 @@ def test_an_empty_sheet_takes_no_point(grade, written_at, blank_at, points, late
     assert any("04_exercises (1).ipynb is not written yet in `" in remark for remark in result.remarks) == (
         blank_at < DUE
     )
+
+
+def test_a_class_of_dots_is_not_written_and_takes_no_point(grade):
+    exercise = EXERCISES["CachedAttention"]
+    nn, release = "from torch import nn", Release("week", "1", "0", released_exercises(["06"]))
+    stub = sheet("06_exercises-2.ipynb", nn, exercise.stub, at=9.0)
+    assert verdicts(grade(stub, release=release))["CachedAttention"].state == NOT_WRITTEN
+    written = sheet("06_exercises.ipynb", nn, inspect.getsource(exercise.solution))
+    assert verdicts(grade(written, stub, release=release))["CachedAttention"].passed
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ and each other only.
 from .calls import INPUT, build_described, build_module, call_function, run_module
 from .errors import describe_error
 from .gradients import call_backward, floating_tensors
+from .stubs import is_empty
 from .time_limit import TimeLimit, time_limit
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "call_function",
     "describe_error",
     "floating_tensors",
+    "is_empty",
     "run_module",
     "time_limit",
 ]

@@ -52,7 +52,7 @@ class ModuleJudge:
         answer: The learner's class.
         rng: Where sizes, weights and inputs come from.
         gradients: Whether gradients are compared, too.
-        edges: Whether equal sizes, a batch or a text of 1, and float32 are tried, too.
+        edges: Whether equal sizes, a batch or a text of 1, scores of thousands, and float32 are tried, too.
     """
 
     def __init__(

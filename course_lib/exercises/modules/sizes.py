@@ -92,8 +92,8 @@ class RunSizes(NamedTuple):
 
     @property
     def usual(self) -> bool:
-        """Whether there is more than one sample, and more than one token."""
-        return min(self.batch, self.num_tokens) > 1
+        """Whether there is more than one sample, and more than one token, and no score is thousands from another."""
+        return min(self.batch, self.num_tokens) > 1 and not self.far
 
     @property
     def repeated(self) -> bool:

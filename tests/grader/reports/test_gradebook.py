@@ -123,6 +123,13 @@ def test_moodle_gets_students_only(write):
     assert said == []
 
 
+@pytest.mark.parametrize("name", ["O'Malley", "O’Malley", "D`Or & <i>Sons</i>"])
+def test_what_moodle_takes_out_of_a_folders_name_costs_nobody_the_mark(write, name):
+    filed = re.sub(r"""[&<>"`|':\\/]""", "", name)
+    rows, said = write(f"Mia {filed}_12_assignsubmission_file", roster=f"{MOODLE}Mia,{name},s-3,mia@school.edu,1\n")
+    assert rows[-1] == ["Mia", name, "s-3", "mia@school.edu", "1.5"] and len(said) == 1
+
+
 @pytest.mark.parametrize(
     "column", ["week1", "week1 (Real)", "Assignment: week1 (Real)", "Aufgabe: week1 (Punkte)", "Devoir : week1 (Brut)"]
 )
@@ -165,6 +172,7 @@ def test_two_submissions_that_fit_one_row_get_nothing(write):
 @pytest.mark.parametrize(
     "header",
     [
+        "First name,Surname,ID number,Email address,Last downloaded",  # English, as it was for long
         "Vorname,Nachname,ID-Nummer,E-Mail-Adresse,Zuletzt aus diesem Kurs geladen",  # German
         "Prénom,Nom de famille,Numéro d'identification,Adresse de courriel,Dernier téléchargement",  # French
         "Prénom,Nom de famille,Numéro d’identification,Adresse de courriel,Dernier téléchargement",  # French, too

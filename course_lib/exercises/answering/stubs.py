@@ -18,7 +18,7 @@ def is_empty(answer: Any) -> bool:
         untouched = (getattr(answer, name, None) is getattr(nn.Module, name) for name in ("__init__", "forward"))
         return issubclass(answer, nn.Module) and all(untouched)
     code = getattr(answer, "__code__", None)
-    return code is not None and _instructions(code) == _instructions(_stub.__code__)
+    return isinstance(code, CodeType) and _instructions(code) == _instructions(_stub.__code__)
 
 
 def _stub() -> None: ...
