@@ -79,22 +79,22 @@ def review(lesson: str, answers: Sequence[Any] | None = None, *, seed: int = 0) 
 
 
 def _drawn(lesson: str, seed: int) -> list[Question]:
-    questions = draw_questions(InputGenerator(1000 * seed + int(lesson)), f"{int(lesson) - 1:02}")
+    questions = draw_questions(InputGenerator(1000 * seed + int(lesson)), f"{int(lesson) - 1:02}", latest_first=True)
     if not questions:
         raise ValueError(f"lesson is {lesson!r}, before which there are no questions: the first is '02'.")
     return questions
 
 
-def draw_questions(rng: InputGenerator, last: str) -> list[Question]:
+def draw_questions(rng: InputGenerator, last: str, *, latest_first: bool = False) -> list[Question]:
     """Draw three questions with their numbers from the lessons up to the last; fewer if there are none.
 
-    The first is from the last lesson that has questions or from the one before it, so that nothing waits long.
+    If the latest comes first, one is from the last lesson that has questions or the one before it: nothing waits long.
     """
     known: list[tuple[str, Callable[[InputGenerator], tuple[str, Any, str]]]] = rng.shuffled(
         [(number, question) for number, questions in QUESTIONS.items() if number <= last for question in questions]
     )
     latest = sorted({number for number, _ in known})[-2:]
-    first = [one for one in known if one[0] in latest][:1]
+    first = [one for one in known if latest_first and one[0] in latest][:1]
     asked = [*first, *(one for one in known if one not in first)]
     return [Question(*question(rng), number) for number, question in asked[:COUNT]]
 

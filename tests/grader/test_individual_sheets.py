@@ -138,7 +138,9 @@ needs_nbgrader = pytest.mark.skipif(find_spec("nbgrader") is None, reason="needs
 
 @needs_nbgrader
 @pytest.mark.xdist_group("sandbox")
-def test_a_class_is_graded_by_its_own_sheets(tmp_path, isolation):
+def test_a_class_is_graded_by_its_own_sheets(tmp_path, isolation, monkeypatch):
+    # Of 50 pairs of students, one would draw the same variant and the same answer, which are more than half the points.
+    monkeypatch.setattr("course_grader.secret.secrets.token_hex", lambda size: "5a" * size)
     week = make_release(ROOT / "notebooks", "week1", ["04"], tmp_path / "class", roster(tmp_path))
     release = read_manifest(week / "release.json")
     assert (tmp_path / "class" / SECRET).stat().st_mode & 0o077 == 0
