@@ -83,7 +83,9 @@ function ask(at) {
 }
 
 const left = make("div", {}, make("label", {textContent: "Your words"}, field), make("div", {className: "goals"}, pick, add), chosen, texts.element);
-begin(said.element, make("div", {className: "painted"}, left, make("table", {className: "weigh"}, make("thead", {}, head), body)), make("p", {className: "note", textContent: HOW}));
+const sides = make("div", {className: "painted"}, left, make("table", {className: "weigh"}, make("thead", {}, head), body));
+sides.style.gridTemplateColumns = "repeat(auto-fit,minmax(min(100%,19rem),1fr))";  // side by side only where the table fits
+begin(said.element, sides, make("p", {className: "note", textContent: HOW}));
 const open = () => {
   const [, text, at] = /^([^]*)\/(\d+)$/.exec(address.get()) ?? [, examples[0]];
   read(text, at && Number(at));
