@@ -189,7 +189,7 @@ _, weights = attend(queries, keys[:, None], values[:, None], keep)
 head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
-# They don't: head 3 looks at "and" whenever it can, while head 2 divides its attention almost evenly. The patterns
+# They don't: head 3 looks at "and" whenever it can, while head 2 divides its attention most evenly. The patterns
 # differ because the queries differ, but each head adds up the same six values.
 #
 # ## Into a module
@@ -542,8 +542,8 @@ decode_step = filled("decode_step", decode_step)
 
 # </details>
 #
-# Does it copy? (The check would also pass a step that does.) This is the most memory that one step holds at a time,
-# and its time on the machine that made this page, on one thread, beside multi-head attention:
+# Does it copy for each head? (The check would also pass a step that does.) This is the most memory that one step holds
+# at a time, and its time on the machine that made this page, on one thread, beside multi-head attention:
 
 # %%
 def one_step(queries, keys, values):  # keys: (b, h, k, d), or (b, 1, k, d) to broadcast
@@ -591,8 +591,9 @@ torch.set_num_threads(threads)
 
 # %% [markdown]
 # With one sample nothing is copied, and sharing pays at once. With more, broadcasting took longer than multi-head
-# attention: the copy cost all the time that was saved, and more. Your step reads the shared keys as they lie.
-# (PyTorch's fused function takes shared heads, too; [lesson 14](14_fast.ipynb) explains it.)
+# attention: the copy cost all the time that was saved, and more. With `torch.cat` your step copies the cache, too, to
+# add the new token, but once, and not for each head. (PyTorch's fused function takes shared heads, too; [lesson
+# 14](14_fast.ipynb) explains it.)
 #
 # ## Proof 3: a cache changes nothing
 #
@@ -629,7 +630,7 @@ print("the output for 'it' is the same with the cache")
 #
 # ## What you have now
 #
-# You have heads that share their keys and values, and a step that reads the shared ones without a copy. [Lesson
+# You have heads that share their keys and values, and a step that doesn't copy them for each head. [Lesson
 # 10](10_smaller_caches.ipynb) makes the cache smaller still.
 #
 # **Click through it:** [multi-query](https://attention-course.github.io/attention-course/recordings/multi_query.html)
