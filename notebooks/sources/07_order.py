@@ -83,7 +83,7 @@ def scores_of_a_fox(form):  # with itself, by the first head -> (query, key)
     both = [project(x)[None, None, :, :16] for project in projections]  # head 0
     if form == "llama":  # what you will write below
         both = [apply_rotary(one, attention.cos[:8], attention.sin[:8]) for one in both]
-    scores = (both[0] @ both[1].mT)[0, 0].detach()
+    scores = (both[0] @ both[1].transpose(2, 3))[0, 0].detach()
     return (scores - scores.min()) / (scores.max() - scores.min())
 
 
@@ -182,9 +182,9 @@ if guess is not ...:
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# In one: two toss a coin, and the third is surer than any of those with positions. So here the mask was enough once.
-# Much larger models without positions come close to models that have them ([Haviv et
-# al.](https://arxiv.org/abs/2203.16634), 2022).
+# In one: two toss a coin, and the third is surer than any of those with positions. So the mask was enough once to tell
+# who gave; of places, all three are less sure. Much larger models without positions come close to models that have them
+# ([Haviv et al.](https://arxiv.org/abs/2203.16634), 2022).
 #
 # </details>
 #
@@ -449,14 +449,15 @@ print(fill("two apart: " + apart, 80))
 # %% [markdown]
 # Moving the beginning changes nothing; doubling all distances ruins the story.
 #
-# ## Distances that it has hardly met
+# ## Distances pulled apart
 #
 # A longer text contains larger *distances*. Let us make some: the first sentence of a story stays where it is, and
-# the rest moves away from it. Few stories are long enough for a distance of 100:
+# the rest moves away from it. How many stories are long enough for a distance of 100?
 
 # %%
 lengths = torch.tensor([rotary_model.encode(one.text).shape[1] for one in stories(200)])
 print(f"tokens in a story: median {lengths.median()}, at most {lengths.max()}")
+print(f"stories of more than 100 tokens: {(lengths > 100).sum()} of {len(lengths)}")
 
 # %%
 def loss_after(gap):  # of 20 stories, from the second sentence on
@@ -467,17 +468,19 @@ def loss_after(gap):  # of 20 stories, from the second sentence on
         positions = torch.arange(tokens.shape[1], device=device)[None]
         positions[:, start:] += gap
         with torch.no_grad():
-            logits = rotary_model(tokens, positions=positions)[0, start:-1]
-        losses.append(nn.functional.cross_entropy(logits, tokens[0, start + 1 :]))
+            # one score for each word that may come next
+            scores = rotary_model(tokens, positions=positions)[0, start:-1]
+        losses.append(nn.functional.cross_entropy(scores, tokens[0, start + 1 :]))
     return torch.stack(losses).mean().item()
 
 # %%
-for gap in (0, 10, 100):
-    print(f"a gap of {gap:3}: loss {loss_after(gap):.2f}")
+for gap in (0, 10, 100, 1000):
+    print(f"a gap of {gap:4}: loss {loss_after(gap):.2f}")
 
 # %% [markdown]
-# A gap of 100 doubles the loss and more: the model has seldom seen words so far apart. Models for longer texts slow
-# their slow pairs and are then trained a little more ([YaRN](https://arxiv.org/abs/2309.00071), 2023).
+# A gap of 100 about doubles the loss, although many stories contain such distances, only not between neighbouring
+# sentences. And 1000, which none contains, costs less than 100. Models for longer texts slow their slow pairs and are
+# then trained a little more ([YaRN](https://arxiv.org/abs/2309.00071), 2023).
 #
 # ## Proof
 #
@@ -614,8 +617,8 @@ for head in (0, 1, 7):
     print(f"head {head}:", "  ".join(f"{weight:.4f}" for weight in weights[head]))
 
 # %% [markdown]
-# The nearer a word, the more it gets, steeply in head 0 and hardly in head 7. If you *add* the bias instead, the most
-# distant word wins. One repeated word shows the mistake: within a row, the attention weights must grow towards the
+# The nearer a word, the more it gets, steeply in head 0 and hardly in head 7. If you *add* distance times slope, the
+# most distant word wins. One repeated word shows the mistake: within a row, the attention weights must grow towards the
 # last word ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
 #
 # ## Your turn
