@@ -441,13 +441,19 @@ for question in questions:
 # alone isn't enough, or for the pig's name: as in lesson 00, it gives the bear's.)
 #
 # Now words of your own. The figure below holds another trained head, that of the first block of a storyteller with one
-# head per block. Type a sentence and ask with any of its words: a colour looks at the thing that has it, and "was" at
-# the one it's said of. Then give it two things with two colours. Does it know which is which?
+# head per block. Type a sentence and ask with any of its words: a colour looks at the thing that has it, and "was" at a
+# name, even in "Ben met a pig. The pig was". Then give it two things with two colours. Does it know which is which?
 
 # %%
 own_words()
 
 # %% [markdown]
+# <details><summary>Does it?</summary>
+#
+# No: it often looks at the other thing.
+#
+# </details>
+#
 # ## A mistake that no one sees
 #
 # Here is a head with one wrong word. Its shapes are right, and no error is reported:
