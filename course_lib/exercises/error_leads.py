@@ -72,7 +72,8 @@ _GRAPH = (
 )
 
 DTYPE = Lead(
-    r"same dtype|expected scalar type|dtype mismatch|but found (Double|Float|Long|Int|Bool)",
+    r"same dtype|dtypes (must be the same|match)|dtype to be equal|expected dtype (float|double)"
+    r"|(expected|same|of) scalar type|dtype mismatch|but found (Double|Float|Long|Int|Bool)",
     "The check computes in float64 and in float32: make your own tensors with `dtype=x.dtype`, or from x.",
     "Which dtype does each tensor on this line have?",
 )

@@ -24,6 +24,14 @@ def ask(queries, keys, values, scale=None, dim=-1):
     return torch.einsum("bhqk,bkd->bhqd", scores.softmax(dim), values)
 
 
+def ask_from_zeros(queries, keys, values):
+    """The zeros are float32, whatever the queries are."""
+    batch, heads, num_tokens, width = queries.shape
+    folded = queries.reshape(batch, heads * num_tokens, width)
+    scores = torch.baddbmm(torch.zeros(1), folded, keys.mT, beta=0, alpha=width**-0.5)
+    return (scores.softmax(-1) @ values).view(batch, heads, num_tokens, width)
+
+
 def kv_by_loop(query_head, num_heads, num_kv_heads):
     shared = [kv for kv in range(num_kv_heads) for _ in range(num_heads // num_kv_heads)]
     return shared[query_head]
@@ -503,6 +511,7 @@ WRONG = {
     ],
     "multi_query": [
         (lambda q, k, v: q @ k.transpose(1, 2) @ v, "stopped", "RuntimeError"),
+        (ask_from_zeros, "stopped", "The check computes in float64 and in float32"),
     ],
     "kv_head_of": [
         (lambda h, n, kv: str(h), "it should be a number"),

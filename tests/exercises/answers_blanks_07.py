@@ -158,6 +158,29 @@ class RotaryQueriesMoved(Rotary):
         return turned
 
 
+class RotaryAt100(Rotary):
+    """It doesn't look at the base that it is given."""
+
+    def __init__(self, *sizes, base=100.0, positions=range(512)):
+        super().__init__(*sizes[:4], positions=sizes[5] if len(sizes) > 5 else positions)
+
+
+class RotaryOtherWay(Rotary):
+    """It rotates by the negative angles."""
+
+    def turned(self, x):
+        first, second = x.chunk(2, dim=-1)
+        return super().turned(torch.cat([second, first], dim=-1)).roll(self.head_dim // 2, -1)
+
+
+class RotaryMovedToZero(Rotary):
+    """Only distances count, so it takes the first position from all of them."""
+
+    def __init__(self, *sizes, **options):
+        super().__init__(*sizes, **options)
+        self.positions = self.positions - self.positions[0]
+
+
 class RotaryTiled(Rotary):
     """Query heads take turns with the kv heads: 0, 1, 0, 1."""
 
@@ -172,7 +195,7 @@ class RotaryTiled(Rotary):
 
 
 RIGHT = {
-    "MyRotaryAttention": [Rotary, RotaryByComplexNumbers],
+    "MyRotaryAttention": [Rotary, RotaryByComplexNumbers, RotaryMovedToZero],
     "rotary_table": [
         table_by_loop,
         table_by_outer,
@@ -195,6 +218,8 @@ WRONG = {
         (RotaryTiled, "kv-heads-tiled"),
         (RotaryFromZero, "always at 0, 1, 2", "Where do you use `positions`?"),
         (RotaryQueriesMoved, "only the queries are at `positions`"),
+        (RotaryAt100, "rotates with base 100, whatever"),
+        (RotaryOtherWay, "by the negative angles"),
     ],
     "rotary_table": [
         (lambda t, d, b: table(torch.arange(t) * speeds(d, b)), "stopped", "RuntimeError"),

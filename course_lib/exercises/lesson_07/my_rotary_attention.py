@@ -82,6 +82,12 @@ EXERCISE = ModuleExercise(
 rotary_table(rows[-1] + 1, self.head_dim, self.base) => rotary_table(rows[-1] + 1, self.head_dim, 10000.0)
     attention that rotates with base 10000, whatever the argument says
     ? Which of the arguments decides how fast the pairs rotate, and where do you use it?
+rotary_table(rows[-1] + 1, self.head_dim, self.base) => rotary_table(rows[-1] + 1, self.head_dim, 100.0)
+    attention that rotates with base 100, whatever the argument says
+    ? Which of the arguments decides how fast the pairs rotate, and where do you use it?
+cos[list(rows)].to(x), sin[list(rows)].to(x) => cos[list(rows)].to(x), -sin[list(rows)].to(x)
+    attention that rotates in the other direction, by the negative angles
+    ? Where does the sine have a minus in (a cos t - b sin t, b cos t + a sin t)?
 rows = self.positions[: x.shape[1]] => rows = range(x.shape[1])
     attention whose words are always at 0, 1, 2 and so on, whatever `positions` says
     ? Where do you use `positions`?
