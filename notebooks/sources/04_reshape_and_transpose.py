@@ -4,9 +4,9 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/04_reshape_and_transpose.ipynb)
 #
 # Two storytellers differ in one line of code. Both lines give the same shape, and neither raises an error. One of the
-# two models keeps the name of its hero in most stories, the other in none. In this lesson you split one wide tensor
-# into heads with `view` and `transpose`, see what each of them does to shape, strides and memory, and take the shortcut
-# that costs the hero's name.
+# two models keeps the name of its hero in most stories, the other in hardly any. In this lesson you split one wide
+# tensor into heads with `view` and `transpose`, see what each of them does to shape, strides and memory, and take the
+# shortcut that costs the hero's name.
 #
 # **You need** [lesson 03](03_wrapper.ipynb). **It takes** about 40 minutes.
 
@@ -402,13 +402,13 @@ layout_steps(way_back, words=words, origin=queries)
 #
 # ## What a wrong view does to a story
 #
-# No error, the right shape: does it matter? Storytellers were trained on the same stories for a thousand steps, three
-# with a view and a transpose, three with the straight view. Then each wrote 40 stories:
+# No error, the right shape: does it matter? Storytellers were trained on the same stories for a thousand steps, six
+# with a view and a transpose, six with the straight view. Then each wrote 40 stories:
 
 # %%
 measured = json.loads((TRAINED / "consequences.json").read_text("utf-8"))
 for name in ("right", "split-without-transpose"):
-    runs = measured[name]["trained"][:3]  # three more have half the learning rate
+    runs = measured[name]["trained"]  # the last three have half the learning rate
     for run in runs:
         kept = [run["kept"].get(kind, 0) for kind in ("sentence", "name")]
         said = f"of 40 stories {kept[0]} in whole sentences, {kept[1]} keep the name"
@@ -416,8 +416,8 @@ for name in ("right", "split-without-transpose"):
     print(fill(shorten(runs[0]["story"], 260), 80), end="\n\n")
 
 # %% [markdown]
-# More than half of the stories with the straight view are still made of whole sentences, but not one of them keeps
-# the name from one sentence to the next. The loss says that something is worse; it doesn't say what.
+# About half of the stories with the straight view are still made of whole sentences, but hardly any keeps the
+# name from one sentence to the next. The loss says that something is worse; it doesn't say what.
 #
 # Does any test? Take the one of lesson 02, which changes the last token and looks at the outputs of the earlier ones.
 # The mask is in place, and the straight view splits queries, keys and values.
