@@ -93,7 +93,7 @@ measure = "scores, scaled to 0 to 1"
 head_heatmaps(two, range(1, 9), keep=everything, titles=names, measure=measure)
 
 # %% [markdown]
-# On the right, every diagonal has one colour. How does it come to that?
+# On the right, every diagonal has one colour. How does that come about?
 #
 # ## Attention does not know the order
 #
