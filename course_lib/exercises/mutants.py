@@ -75,7 +75,8 @@ def pairs(solution: FunctionType, found: Sequence[Mutant]) -> Iterator[Mutant]:
             source, edits = first.source[0], (*first.source[1], *second.source[1])
             disjoint = all(one.end <= other.start for one, other in itertools.pairwise(sorted(edits)))
             if disjoint and (code := _edited(solution, source, edits)) is not None:
-                yield Mutant(f"{first.words}, and {second.words}", code)
+                words = first.words if first.words == second.words else f"{first.words}, and {second.words}"
+                yield Mutant(words, code)
 
 
 def _names(

@@ -53,7 +53,7 @@ print("\n8 chosen:", fill(with_selected_keys(llama, 8).write(beginning), 78))
 # %% [markdown]
 # No weight was changed. (One story proves little; further down we count.) Choosing keys is one of seven changes that
 # you meet in the code of 2026. Most have a **known case**, in which they must equal what you had before: a single text,
-# an infinite cap, no cache. There code goes wrong without an error. You write five of the seven, and one of the proofs.
+# an infinite cap, no cache. Code that breaks it raises no error. You write five of the seven, and one of the proofs.
 #
 # ## Many texts in one row
 #
@@ -121,8 +121,8 @@ packed_gap = filled("packed_gap", packed_gap)
 
 # %%
 torch.manual_seed(0)
-exactly = {"num_kv_heads": 1, "head_dim": 4}
-layer = LlamaAttention(7, 5, **exactly).to(device, torch.float64)
+small = {"num_kv_heads": 1, "head_dim": 4}
+layer = LlamaAttention(7, 5, **small).to(device, torch.float64)
 lengths = [3, 1, 5]
 row = 3 * torch.randn(2, sum(lengths), 7, dtype=torch.float64).to(device)
 mask = packed_mask(lengths).to(device)
@@ -167,7 +167,8 @@ def loss_of_last(model, *texts):
 sizes = [llama.encode(text).shape[1] for text in (one, two)]
 for form in ("llama", "weight split"):
     model = load_storyteller(form).to(device)
-    masked = with_window(model, 1, mask=lambda *_: packed_mask(sizes))  # no window
+    # your mask in place of a window's, whatever the window
+    masked = with_window(model, 1, mask=lambda num_tokens, window: packed_mask(sizes))
     alone = loss_of_last(model, two)
     rows = [loss_of_last(each, one, two) for each in (masked, model)]
     losses = f"alone {alone:.2f}, masked {rows[0]:.2f}, not masked {rows[1]:.2f}"
@@ -324,18 +325,18 @@ predict(guess, lambda: (normed @ normed.transpose(2, 3) / 8).max().item(), withi
 #
 # ## A gate, and layers without positions
 #
-# A head with nothing to say spends its row on a sink (lesson 10). A **gate** can quiet it without one: the context is
+# A head with nothing to say can spend its row on a sink (lesson 10). A **gate** can quiet it without one: the context is
 # multiplied by $\sigma(x W_G)$, a number between 0 and 1 for each of its elements, as in Qwen3-Next (Qiu et al., [Gated
 # Attention for Large Language Models: Non-linearity, Sparsity, and
 # Attention-Sink-Free](https://arxiv.org/abs/2505.06708), 2025). The other change *removes* something: a **NoPE** layer
 # rotates nothing. In the library both are options, and both have a known case:
 
 # %%
-gated = LlamaAttention(7, 5, **exactly, gate=True).to(device, torch.float64)
-gated.load_state_dict(layer.state_dict(), strict=False)
+gated = LlamaAttention(7, 5, **small, gate=True).to(device, torch.float64)
+gated.load_state_dict(layer.state_dict(), strict=False)  # it has no gate
 gated.gate_proj.weight.data.zero_()  # sigmoid(0) is one half
 torch.testing.assert_close(2 * gated(row), layer(row))
-nope = LlamaAttention(7, 5, **exactly, rotary=False).to(device, torch.float64)
+nope = LlamaAttention(7, 5, **small, rotary=False).to(device, torch.float64)
 nope.load_state_dict(layer.state_dict())
 at_zero = torch.zeros(9, dtype=torch.int64, device=device)
 torch.testing.assert_close(nope(row), layer(row, positions=at_zero))
@@ -416,8 +417,8 @@ shared_layers = filled("shared_layers", shared_layers)
 #
 # Published code of this kind shared only where a cache was given, because the keys of the other layer were looked up
 # there; without one, as in training, each layer quietly made its own ([mlx-lm
-# #1674](https://github.com/ml-explore/mlx-lm/issues/1674)). So the proof of this form is: token by token, with a
-# cache, as all at once, without.
+# #1674](https://github.com/ml-explore/mlx-lm/issues/1674)). So the proof of this form reads a text token by token with
+# a cache, and all at once without one.
 
 # %%
 sizes = (5, 4), (3, 4, 2), (4, 2), (4, 4)  # x; queries of three layers; keys; values
@@ -426,7 +427,7 @@ none = x.new_zeros(0, 2), x.new_zeros(0, 4)
 at_once, _, _ = shared_layers(x, *weights, *none)
 steps, cache = [], none
 for token in range(5):
-    step, *cache = shared_layers(x[[token]], *weights, *cache)
+    step, *cache = shared_layers(x[[token]], *weights, *cache)  # x[[token]] is (1, m)
     steps.append(step)
 torch.testing.assert_close(torch.cat(steps), at_once)
 print("equal; cached for three layers:", [tuple(one.shape) for one in cache])
@@ -549,16 +550,17 @@ def surer(at):
 
 guess = ...  # a number of keys
 predict(guess, lambda: next((k for at, k in enumerate(counts) if surer(at)), 0))
-for form in forms if guess is not ... else ():
-    last, chosen = by_window[form], by_choice[form]
-    names = " ".join(f"{each.sure['name']:.2f}" for each in chosen)
-    print(f"{form:13} last 16: {last.sure['name']:.2f}; 2, 3, 8 chosen: {names}")
-    print(f"loss, last 16: {last.loss:.2f}; 8 chosen: {chosen[-1].loss:.2f}")
+if guess is not ...:
+    for form in forms:
+        last, chosen = by_window[form], by_choice[form]
+        names = " ".join(f"{each.sure['name']:.2f}" for each in chosen)
+        print(f"{form:13} last 16: {last.sure['name']:.2f}; 2, 3, 8 chosen: {names}")
+        print(f"loss, last 16: {last.loss:.2f}; 8 chosen: {chosen[-1].loss:.2f}")
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Three. A name is one token, wherever it stands, and a query that may choose finds it.
+# Three. With two, only `llama` is surer of names than with the last 16.
 #
 # </details>
 #
@@ -631,19 +633,19 @@ sneak("selected_attention", Sneaky, proof)
 # | Gemma 3n | the last 15 of 35 layers read the keys and values of earlier ones |
 # | Gemma 4 | norm of each head's queries, keys and values; no cap |
 # | Qwen3 | norm of each head's queries and keys |
-# | Qwen3-Next, Qwen3.5 | the same and a gate, in every fourth layer; the others are linear: a state in place of keys |
+# | Qwen3-Next, Qwen3.5 | the same and a gate, in every fourth layer; the others keep no keys (linear attention) |
 # | gpt-oss | a learned score per head that joins each softmax, as a sink without a key |
 # | SmolLM3 | 9 of 36 layers without positions |
 # | DeepSeek-V3.2 | 2,048 selected keys; an indexer of 64 heads, 128 wide |
 #
 # ## Your turn
 #
-# Put your selection with `k` = 4 into `llama` and let it write. What does it lose first?
+# Put your selection with `k` = 4 into `llama` and let it write. What goes wrong, and what comes back all the same?
 #
 # <details><summary>Answer</summary>
 #
-# `with_selected_keys(llama, 4, selected_attention).write(beginning)`: grammar, from the second sentence on, while names
-# still come back.
+# `with_selected_keys(llama, 4, selected_attention).write(beginning)`: grammar goes wrong from the second sentence on;
+# the names come back.
 #
 # </details>
 #

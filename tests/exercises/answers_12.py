@@ -164,6 +164,7 @@ WRONG = {
     "packed_gap": [
         (lambda *case: gap_by_loop(*case) < 1e-6, "it should be"),
         (lambda *case: gap_by_loop(*case, texts=slice(1)), "in the first text alone"),
+        (lambda *case: gap_by_loop(*case, texts=slice(len(case[2]) > 1, None)), "in all texts but the first"),
         (lambda layer, row, n, keep, _: gap_by_loop(layer, row, n, keep, None), "positions run on"),
     ],
     "shared_layers": [

@@ -42,6 +42,12 @@ def _restarted(lengths: list[int]) -> Tensor:
     return torch.cat([torch.arange(length) for length in lengths])
 
 
+def _moved_first(lengths: list[int]) -> Tensor:
+    positions = _restarted(lengths)
+    positions[: lengths[0]] += 5
+    return positions
+
+
 EXERCISE = FunctionExercise(
     packed_gap,
     title="Packed as alone?",
@@ -70,6 +76,10 @@ EXERCISE = FunctionExercise(
         "mask and positions are right, so that nothing differs": {"keep": _right_mask, "positions": _restarted},
         "the positions run on and the mask is right": {"keep": _right_mask, "positions": None},
         "the positions are right and the mask is missing": {"keep": None, "positions": _restarted},
+        "the mask is right, and so are the positions of all texts but the first": {
+            "keep": _right_mask,
+            "positions": _moved_first,
+        },
     },
     extract=lambda result, *_: result.item() if isinstance(result, Tensor) and result.dim() == 0 else result,
     wrong="""
@@ -85,6 +95,9 @@ EXERCISE = FunctionExercise(
 (packed - alone).abs().max() => (packed - alone)[:, : lengths[0]].abs().max()
     the difference in the first text alone: no text stands before it
     ? Which texts does your proof look at?
+(packed - alone).abs().max() => (packed - alone)[:, (len(lengths) > 1) * lengths[0] :].abs().max()
+    the difference in all texts but the first
+    ? Where could the first text of a row be off, too?
 (packed - alone).abs().max() => (packed - alone)[:1].abs().max()
     the difference in the first sample alone
     ? Which samples does your proof look at?
