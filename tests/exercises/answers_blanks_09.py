@@ -376,6 +376,13 @@ class CountsFirst(TwoRooms):
         return super().refuses(end)
 
 
+class ClearsFirst(TwoRooms):
+    def refuses(self, end):
+        if super().refuses(end):
+            self.keys.zero_()
+        return super().refuses(end)
+
+
 class CopiesItsRoom(TwoRooms):
     def forward(self, keys, values):
         super().forward(keys, values)
@@ -472,6 +479,7 @@ WRONG = {
         (Asserts, "raises the error AssertionError; it should raise a ValueError"),
         (RefusesWhenFull, "A call with 2 new tokens and room for 1 raises the error RuntimeError"),
         (CountsFirst, "too late", "there was room for it"),
+        (ClearsFirst, "too late", "Then one token came: Of the parts, `keys` is off"),
         (Growing, "the buffers hold 0 numbers", "leaves behind: `keys` and `values`"),
         (GrowingBuffers, "the buffers hold 0 numbers"),
         (PlainRoom, "the buffers hold 0 numbers"),

@@ -165,6 +165,13 @@ class Uncounted(Ring):
         return result
 
 
+class SinksInTheWindow(Ring):
+    """Where there is room for the sinks in the window, they take it."""
+
+    def __init__(self, batch, num_kv_heads, window, head_dim, num_sinks=0):
+        super().__init__(batch, num_kv_heads, window - num_sinks * (num_sinks < window), head_dim, num_sinks)
+
+
 class ValuesInOtherOrder(Ring):
     def forward(self, key, value):
         keys, values = super().forward(key, value)
@@ -219,6 +226,7 @@ WRONG = {
         (KeepsAll, "the cache keeps"),
         (TooWide, "the cache keeps"),
         (Uncounted, "in `length`"),
+        (SinksInTheWindow, "has the shape"),
         (ValuesInOtherOrder, "be"),
         (lambda *sizes: Ring(*sizes), "the class itself"),
     ],
