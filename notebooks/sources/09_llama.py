@@ -606,9 +606,9 @@ print(f"in pieces of four words: yours off by {fours[0]:.1f}, late by {fours[1]:
 
 # %% [markdown]
 # Word by word, the late cache is off by a fraction of what the others are: little enough to tell a good story, and far
-# more than rounding. (In pieces of four it is off as far as they are.) Reading didn't find it, and counting the facts of
-# six stories nearly missed it. The test that finds the first two needs no story and no trained model: *in pieces of one
-# word, and of several, the logits must be those of one pass*. The third mistake is the caller's: only a second text
+# more than rounding. (In pieces of four it is off as far as they are.) Reading didn't find it, and counting the facts
+# of six stories nearly missed it. The test that finds the first two needs no story and no trained model: *in pieces of
+# one word, and of several, the logits must be those of one pass*. The third mistake is the caller's: only a second text
 # through the same code finds it.
 #
 # Each mistake has a page with the right code:

@@ -244,9 +244,10 @@ for form, kept in (("llama", 192), ("window", 16)):
     print(f"{form:10} {kept_bytes:7,}", *(f"{one:>13}" for one in low_high))
 
 # %% [markdown]
-# A twelfth of the bytes, and this is the bill. Homes come up at the beginning and then at the end, and are lost in
-# all three trainings (and half lost in one of the three that see everything). But look at the names: the model that was trained with the window is much surer of them than
-# the one that got it afterwards, although both see 16 tokens. How does it do that?
+# A twelfth of the bytes, and this is the bill. Homes come up at the beginning and then at the end, and are lost in all
+# three trainings (and half lost in one of the three that see everything). But look at the names: the model that was
+# trained with the window is much surer of them than the one that got it afterwards, although both see 16 tokens. How
+# does it do that?
 #
 # ## How far several layers reach
 #

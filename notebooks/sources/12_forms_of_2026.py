@@ -325,9 +325,9 @@ predict(guess, lambda: (normed @ normed.transpose(2, 3) / 8).max().item(), withi
 #
 # ## A gate, and layers without positions
 #
-# A head with nothing to say can spend its row on a sink (lesson 10). A **gate** can quiet it without one: the context is
-# multiplied by $\sigma(x W_G)$, a number between 0 and 1 for each of its elements, as in Qwen3-Next (Qiu et al., [Gated
-# Attention for Large Language Models: Non-linearity, Sparsity, and
+# A head with nothing to say can spend its row on a sink (lesson 10). A **gate** can quiet it without one: the context
+# is multiplied by $\sigma(x W_G)$, a number between 0 and 1 for each of its elements, as in Qwen3-Next (Qiu et al.,
+# [Gated Attention for Large Language Models: Non-linearity, Sparsity, and
 # Attention-Sink-Free](https://arxiv.org/abs/2505.06708), 2025). The other change *removes* something: a **NoPE** layer
 # rotates nothing. In the library both are options, and both have a known case:
 
