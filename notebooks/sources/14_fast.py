@@ -145,7 +145,7 @@ print(f"64 texts, one such table: {one_table / 1e6:.1f} MB", end=", ")
 print(f"queries, keys, values and context: {q_k_v_context / 1e6:.1f} MB")
 
 # %% [markdown]
-# These tables are the largest tensors that attention moves, and it keeps none of them.
+# Here these tables are the largest tensors that attention moves, and its output holds none of them.
 #
 # ## Two limits
 #
@@ -244,12 +244,13 @@ print(f"measured: {step:.2f} ms")
 # Neither the bytes, at either speed, nor the arithmetic explains the time of a step. So let it write 64 texts at once.
 # The weights are read once for all of them, but each text needs its own arithmetic.
 #
-# **Predict.** How many times as long as before does a step take? (If its time were all arithmetic, 64 times.)
+# **Predict.** How many times as long as before does a step take: is that nearest to 1, to 4, to 16 or to 64? (If its
+# time were all arithmetic, 64 times.)
 
 # %% tags=["timing", "nbval-ignore-output"]
 step_64 = writing(fused, 64)
-guess = ...  # a number
-predict(guess, lambda: step_64 / step, within=3)
+guess = ...  # 1, 4, 16 or 64
+predict(guess, lambda: min((1, 4, 16, 64), key=lambda near: abs(near - step_64 / step)))
 
 # %% tags=["timing", "nbval-ignore-output"]
 passes = [record(fused, texts[:number, :1]).steps for number in (1, 64)]
@@ -331,7 +332,7 @@ online_step = filled("online_step", online_step)
 #
 # </details>
 #
-# Let the tiles pass one by one. Then choose a mistake, and see where its context ends:
+# Let the tiles pass one by one. Then choose a mistake, and see where its context ends up:
 
 # %%
 tiles_figure()
@@ -433,7 +434,7 @@ def proof(module_class):
     run = record(module, samples)
     torch.testing.assert_close(run.output, reference(samples))
     products = [step.shape for step in run.steps if step.op in ("matmul", "einsum")]
-    scores = [shape for shape in products if not {7, 21} & {*shape[-2:]}]  # no width
+    scores = [shape for shape in products if {7, 21}.isdisjoint(shape[-2:])]  # no width
     computed = sum(math.prod(shape[:-2]) for shape in scores) // (2 * 3)  # batch, heads
     assert computed == needed, f"{computed} tiles, needed: {needed}. Is `size` used?"
     return computed
@@ -550,8 +551,9 @@ for name, model in models.items():
 
 # %% [markdown]
 # "largest" loses nothing, until a factor is infinite. Softmax doesn't care which number is subtracted, if all sums
-# refer to the same one and the factor corrects them, up or down. The largest *so far* has one purpose: no exponential
-# and no factor can exceed 1. So a test of such a kernel needs more keys than a tile, *and* scores that are far apart.
+# refer to the same one and the factor corrects them, up or down. The largest *so far* is the safe choice: no
+# exponential and no factor exceeds 1, and no total is 0. So a test of such a kernel needs more keys than a tile, *and*
+# scores that are far apart.
 #
 # **Now do** exercises 4 to 6 of the [sheet](exercises/14_exercises.ipynb).
 #
