@@ -106,7 +106,7 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
         result = result.tolist()
     floats = isinstance(value, list) and all(isinstance(part, float) for part in value)
     right = "a list of floats" if floats else counted(len(value), "value")
-    if isinstance(result, (Tensor, str)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
+    if isinstance(result, (Tensor, str, dict)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
         said = f"{expected.subject} {_kind(result)}; it should be {right}."
         return Difference(said, kind=_type_of(result))
     if floats and any(isinstance(part, Tensor) for part in result):

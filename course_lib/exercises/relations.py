@@ -200,7 +200,9 @@ def _of_same_shape(
         if _same(result.softmax(axis), value):
             yield Relation("Softmax of your result would be right.", "Which step is missing?")
     if value.ndim > 1 and result.shape[-2] > 1 and _same(result, result[..., :1, :].expand_as(result)):
-        yield Relation("All rows of your result are equal.", "Does each query get a row of its own?")
+        names = expected.axes.split()
+        row = names[-2] if len(names) == value.ndim else "one"
+        yield Relation("All rows of your result are equal.", f"Does each {row} get a row of its own?")
     yield from _sums(result, value)
     yield from _right_part(result, value, expected.axes.split(), expected.causal)
 

@@ -131,8 +131,8 @@ for question in (
 # How can a word find another one? Start with two sentences that need no model: "The mouse ate the cheese." and "The
 # mouse is next to the keyboard." You know at once which kind of mouse is meant, because you look at the other words. A
 # model describes each token by a row of numbers, its **embedding**, which it looks up in a table. Real tables are
-# learned and hold hundreds of numbers per token. For our two sentences, two per word will do, and we made them up: the
-# first says how much a word has to do with animals and food, the second how much with computers.
+# learned and hold hundreds of numbers per token, or thousands. For our two sentences, two will do, and we made them up:
+# the first says how much a word has to do with animals and food, the second how much with computers.
 
 # %%
 vocabulary = ["the", "mouse", "ate", "cheese", "is", "next", "to", "keyboard"]
@@ -286,7 +286,9 @@ attend_by_likeness = filled("attend_by_likeness", attend_by_likeness)
 # Attention itself is only the mix. As in the blend, half of what we show is the mouse's own vector:
 
 # %%
-mixes = [attend_by_likeness(each, 4) for each in (at_the_cheese, at_the_keyboard)]
+sharpness = 4
+sentences = (at_the_cheese, at_the_keyboard)
+mixes = [attend_by_likeness(each, sharpness) for each in sentences]
 half = [(at_the_cheese + mixes[0]) / 2, (at_the_keyboard + mixes[1]) / 2]
 show_mice(half[0][1], half[1][1])
 
@@ -309,7 +311,7 @@ draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 changed = at_the_keyboard.clone()
 changed[6] = torch.tensor([0.9, 0.3], device=device)
 # one True or False per row: has any of its numbers changed?
-row_changes = (attend_by_likeness(changed, 4) != mixes[1]).any(dim=-1)
+row_changes = (attend_by_likeness(changed, sharpness) != mixes[1]).any(dim=-1)
 guess = ...  # write a number from 0 to 7 in place of the dots
 predict(guess, lambda: int(row_changes.sum()))
 
@@ -348,7 +350,7 @@ predict(guess, lambda: seven[weight_table[seven.index("next")].argmax()])
 # </details>
 #
 # One word of warning. **"Weight" has two meanings.** An *attention weight* says how much one token takes from another.
-# It is computed anew for each sentence. A *weight matrix* belongs to the model, like the one that you set to 0 above.
+# It is computed anew for each sentence. A *weight matrix* belongs to the model, like those that you set to 0 above.
 # It is learned once, and then it is the same for all sentences.
 #
 # ## How the lessons work
@@ -408,8 +410,9 @@ row_sums = from_earlier("row_sums")
 # %%
 import torch.nn.functional as F
 
-batch = at_the_keyboard[None]  # (1, token, width)
-by_pytorch = F.scaled_dot_product_attention(batch, batch, batch, scale=4.0)
+batch = at_the_keyboard[None]  # None adds an axis: (1, token, width)
+scale = float(sharpness)
+by_pytorch = F.scaled_dot_product_attention(batch, batch, batch, scale=scale)
 torch.testing.assert_close(mixes[1], by_pytorch[0])
 print("three lines and PyTorch's own attention are equal")
 

@@ -544,7 +544,7 @@ sneak("MyWrapper", Sneaky, proof)
 #    # 0.1057
 #    ```
 #
-#    With the untrained heads the mistake shows only in the third decimal, and with ours in the first; undo the factor
+#    With these untrained heads the mistake shows only in the third decimal, and with ours in the first; undo the factor
 #    of 4 in ours, and it is back in the third. So test with heads whose attention is not flat.
 #
 # </details>

@@ -423,8 +423,8 @@ for name, mistake in mistakes.items():
     print(f"{name}:", fill(shorten(told, 130), 80), sep="\n")
 
 # %% [markdown]
-# With a wrong view or a wrong merge the sentences fall apart at once. Without the mask or the division most words still
-# follow each other well, and a quick look might let them pass.
+# With a wrong view or a wrong merge the sentences fall apart at once, without the division a little later. Without the
+# mask most words still follow each other well, and a quick look might let it pass.
 #
 # Now measure, in the small module with its random matrices. **Predict.** Which of the four changes the output
 # least?
@@ -492,10 +492,10 @@ print("differ:", differ)
 #
 # ## Compare, and cheat
 #
-# Do all three compute the same? A comparison tells you only if it could have failed. So there are two different
-# samples, sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to `d_out`), queries and keys
-# scaled up so that the attention is not flat, and float64, because a small mistake could hide among the roundings of
-# float32:
+# Do yours, the library's, the wrapper and PyTorch's agree? A comparison tells you only if it could have failed. So there
+# are two different samples, sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to
+# `d_out`), queries and keys scaled up so that the attention is not flat, and float64, because a small mistake could
+# hide among the roundings of float32:
 
 # %%
 width, heads, tokens = 12, 3, 5

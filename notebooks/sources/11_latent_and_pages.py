@@ -413,9 +413,9 @@ if guess is not ...:
 # <details><summary>After your guess</summary>
 #
 # The one with a single product gives itself away: it compares positions alone, and forgets who is who. Between the
-# other two nobody can choose: the wrong scale tells another story that is as good as the right one, and its loss
-# differs in the third decimal. It is another model than the one that was trained, and only the proof knows. The
-# absorbed form invites this mistake
+# other two nobody can choose: the wrong scale tells a story that is as good as the right one, and its loss differs in
+# the third decimal. It is another model than the one that was trained, and only the proof knows. The absorbed form
+# invites this mistake
 # ([wrong-scale](https://attention-course.github.io/attention-course/mistakes/wrong-scale.html)).
 #
 # </details>
@@ -439,7 +439,7 @@ for form in ("weight split", "llama", "multi-query", "latent"):
 # %% [markdown]
 # The latent form keeps as few bytes as multi-query attention, a quarter of the weight split's. At its best it is as
 # sure of the facts, but it was not at its best each time, and multi-query attention was. DeepSeek reports the opposite
-# order for far larger models: in appendix D of the paper, multi-head attention did better than sharing heads, and
+# order for far larger models: in appendix D of its paper, multi-head attention did better than sharing heads, and
 # latent attention better than multi-head.
 #
 # ## No waste: a cache in pages
@@ -546,6 +546,7 @@ print("both stories read their own tokens, in order")
 # %%
 lengths = [teller.encode(one.text).shape[1] for one in some_stories(300, seed=7)]
 for size in (1, 4, 16, 64, 192):
+    # -(-length // size): the number of blocks, rounded up
     slots = sum(-(-length // size) * size for length in lengths)
     print(f"blocks of {size:3}: {slots / sum(lengths):.2f} slots per token")
 

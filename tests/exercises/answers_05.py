@@ -308,6 +308,7 @@ WRONG = {
     ],
     "to_torch_mha": [
         (lambda q, k, v, out: torch.cat([q, k, v]), "it should be 2 values"),
+        (lambda q, k, v, out: {"in_proj_weight": torch.cat([q, k, v]), "out_proj": out}, "gives back a dict"),
         (lambda q, k, v, out: (torch.cat([q, k, v, out]), out), "`in_proj_weight` is off"),
         (lambda q, k, v, out: (torch.cat([q, k, v.T]), out), "`in_proj_weight` is off"),
     ],

@@ -38,6 +38,11 @@ def embed_letters(sentence, vocabulary, table):
     return table[[vocabulary.index(token) for token in sentence]]
 
 
+def embed_by_first_letter(sentence, vocabulary, table):
+    letters = [word[0] for word in vocabulary]
+    return table[[letters.index(token[0]) for token in sentence.split()]]
+
+
 def embed_in_columns(sentence, vocabulary, table):
     return table[[vocabulary.index(token) for token in sentence.split()]].T
 
@@ -77,6 +82,7 @@ WRONG = {
         (lambda s, v, t: [v.index(word) for word in s.split()], "gives back a list"),
         (embed_letters, "stopped", "ValueError"),
         (embed_in_columns, "has the shape"),
+        (embed_by_first_letter, "Does each token get a row of its own?"),
         (lambda s, v, t: t, "has the shape"),
     ],
     "blend_with_mean": [

@@ -80,6 +80,7 @@ WRONG = {
     ],
     "output_of_head": [
         (lambda c, w, head: c @ w.T, "stopped", "RuntimeError"),
+        (lambda c, w, head: c @ w.split(c.shape[-1], dim=1)[-1 - head].T, "counted from the end"),
     ],
     "MyWrapper": [
         (NoOutProj, "output-projection-missing"),

@@ -32,6 +32,7 @@ RIGHT = {
 WRONG = {
     "rows_of_head": [
         (lambda w, head, h: w[:, head * (len(w) // h) : (head + 1) * (len(w) // h)], "shape"),
+        (lambda w, head, h: w.chunk(h)[h - 1 - head], "counted from the end"),
     ],
     "project_to_heads": [
         (lambda x, w, h: (x @ w).view(*x.shape[:2], h, -1).transpose(1, 2), "stopped", "RuntimeError"),

@@ -205,6 +205,12 @@ class NormsTheQueries(Latent):
         return F.normalize(queries, dim=-1), turned, key, latent
 
 
+class WrongWithFourHeads(Latent):
+    def parts(self, x, cache):
+        queries, turned, key, latent = super().parts(x, cache)
+        return queries * (1 if self.num_heads % 2 else 0.5), turned, key, latent
+
+
 class LosesGradients(Latent):
     def parts(self, x, cache):
         queries, turned, key, latent = super().parts(x, cache)
@@ -228,6 +234,7 @@ RIGHT = {
 WRONG = {
     "latent_queries": [
         (lambda q, w: q @ w, "stopped"),
+        (lambda q, w: q @ w.view(len(q), q.shape[2], -1).flip(0), "counted from the end"),
     ],
     "gather_blocks": [
         (lambda m, t, n: m[t], "has the shape"),
@@ -238,6 +245,7 @@ WRONG = {
         (WithBias, "`out_proj.bias` that nobody asks for"),
         (OtherNames, "no parameter `latent_proj.weight`"),
         (NormsTheQueries, "be"),
+        (WrongWithFourHeads, "be"),
         (LosesGradients, "gradient of"),
         (ProjectsUp, "as much for each cached token", "once with the new one"),
         (ProjectsValuesUp, "for each cached token"),

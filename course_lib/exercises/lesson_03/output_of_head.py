@@ -46,6 +46,9 @@ head * head_dim : (head + 1) * head_dim => head : head + head_dim
 head * head_dim : (head + 1) * head_dim => head :: w_o.shape[1] // head_dim
     the context projected by every h-th column; a head's columns lie side by side
     ? Which columns of the joined heads came from this head?
+right(context, w_o, w_o.shape[1] // context.shape[-1] - 1 - head)
+    the context projected by the block of another head: the heads are counted from the end
+    ? Which columns of the joined heads came from head 0?
 context
     the context alone, without W^O [output-projection-missing]
 torch.nn.functional.pad(context, (head * context.shape[-1], w_o.shape[1] - (head + 1) * context.shape[-1]))

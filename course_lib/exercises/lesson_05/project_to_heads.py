@@ -13,7 +13,7 @@ def project_to_heads(x, weight, num_heads):
 
 EXERCISE = FunctionExercise(
     project_to_heads,
-    title="Steps 3 to 5 in one function",
+    title="Projection and split in one function",
     difficulty=2,
     minutes=4,
     prompt="Project `x` for all heads at once, split the width into heads, and bring the heads in front of the tokens.",

@@ -47,6 +47,9 @@ head + => num_heads +
     the rows of all heads from this one on
 weight[head]
     one row, not a block of rows
+right(weight, num_heads - 1 - head, num_heads)
+    the rows of another head: the heads are counted from the end
+    ? Where does head 0 begin?
 weight[(head - 1) * (len(weight) // num_heads):head * (len(weight) // num_heads)]
     the rows of the head before it; heads are counted from 0
     ? Where does head 0 begin?

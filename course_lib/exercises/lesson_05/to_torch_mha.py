@@ -22,7 +22,7 @@ EXERCISE = FunctionExercise(
         "(d_out, d_out). Give back both as a tuple, so that PyTorch's module gives the same output as yours."
     ),
     hints=(
-        'The section "Proof" of the lesson prints how `in_proj_weight` begins: its first rows are those of one matrix.',
+        'The section "Compare, and cheat" of the lesson prints the shape of `in_proj_weight`: the query matrix comes first.',
         "Every matrix is (out, in), here and there: nothing has to be transposed, and no row changes within its "
         "matrix.",
         "`torch.cat([...])` puts three matrices one below the other. Give back `in_proj_weight, out_proj`.",

@@ -39,6 +39,9 @@ queries @ key_up[:queries.shape[2]]
 queries @ key_up.view(*queries.shape[::2], -1) * queries.shape[2] ** (-0.5)
     queries that were scaled: the product takes them as they are
     ? Does the prompt ask for scaled dot products?
+queries @ key_up.view(*queries.shape[::2], -1).flip(0)
+    every head projected with the matrix of another: the heads are counted from the end
+    ? Which rows of `key_up` make the keys of head 0?
 (queries @ key_up.view(*queries.shape[::2], -1)).sum(0)
     the sum over the heads
     ? Do all heads have the same scores?
