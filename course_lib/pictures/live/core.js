@@ -45,8 +45,7 @@ function onArrows(turn) {
   addEventListener("keydown", event => {
     const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
     if (!step || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea, select")) return;
-    event.preventDefault();
-    turn(step);
+    if (turn(step) !== false) event.preventDefault();
   });
 }
 
