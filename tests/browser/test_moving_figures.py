@@ -566,6 +566,16 @@ def test_what_is_said_of_a_mask(tab, pages, preset, reader, sentence):
     assert sentence.split("hidden”, ")[-1][1:] in said(tab)  # the opposite table, read the opposite way
 
 
+def test_a_name_of_a_table_is_true_in_both_conventions(tab, pages):
+    opened(tab, pages["who_may_look"]).get_by_role("button", name="True = hidden").click()
+    for name, says in (("causal", "no word looks ahead: each sees itself"), ("nothing hidden", "15 of the 15 cells")):
+        preset = tab.get_by_role("button", name=name, exact=True)
+        preset.click()
+        assert says in said(tab) and preset.get_attribute("aria-pressed") == "true"
+    assert tab.evaluate("String(mask) === String(mask.map(row => row.map(() => 0)))")
+    assert {"query ↓", "key →"} <= set(tab.locator(".mask thead .note").all_inner_texts())
+
+
 # --- decode ---
 
 SLOTS = """[...document.querySelectorAll(".slots li")].map(slot => {
