@@ -598,7 +598,7 @@ def caches():
     """Name -> what lies in each slot after each token, as the caches of the library hold it; -1: of another text."""
     sizes = {"head_dim": 4, "dtype": torch.float16}
     kinds = {
-        "Keep all": KVCache(1, 1, 12, **sizes),
+        "Keep all": KVCache(1, 1, 16, **sizes),
         "Window of 4": RollingKVCache(1, 1, 4, **sizes),
         "Window of 3, and a sink": RollingKVCache(1, 1, 3, **sizes, num_sinks=1),
     }
@@ -652,6 +652,23 @@ def test_a_token_is_reached_by_slider_key_and_button(tab, pages):
     tab.locator(".goals button", has_text="sink").click()
     assert "“it” takes the slot of “and”; “Dream” stays" in said(tab)
     tab.wait_for_url("**#Window*sink%3A5")
+
+
+def test_pages_save_room_in_a_small_cache_and_in_a_published_one(tab, pages):
+    opened(tab, pages["decode"], "#Pages:11")
+    whole, *_, paged = tab.locator(".goals small").all_inner_texts()[:4]
+    assert (whole, paged) == ("192 of 256 bytes", "192 of 192 bytes") and "block 3 is free for another text" in said(
+        tab
+    )
+    for name, (layers, _, kv_heads, head_dim, width) in PUBLISHED.items():
+        tab.get_by_role("button", name=name).click()
+        tokens = (5000, 8192), (4096, 4096), (4096, 4096), (5000, 5008)
+        expected = [[cache_bytes(n, layers, kv_heads, head_dim, width) for n in pair] for pair in tokens]
+        assert tab.evaluate("models[model].after") == expected
+        token = cache_bytes(1, layers, kv_heads, head_dim, width)
+        assert f"{name} keeps {token // 1024} KiB a token" in tab.locator(".note").last.inner_text()
+    tab.get_by_role("button", name="Llama 3 8B").click()
+    assert "uses 625 MiB of 626 MiB reserved" in tab.locator(".note").last.inner_text()
 
 
 # --- turn ---
