@@ -66,8 +66,8 @@ FIGURES = (
     ),
     Entry(
         "own_words",
-        "Type words of your own, and see from each of them where a trained head looks: from a colour at a thing that has "
-        "one, from “was” at a name.",
+        "Type words of your own, and see from each of them where a trained head looks: from a colour at a thing that "
+        "has one, from “was” at a name.",
         "01_single_head",
         live.own_words,
         "one_head",
