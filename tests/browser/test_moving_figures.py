@@ -537,11 +537,7 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
     ("preset", "reader", "sentence"),
     [
         ("causal", "keep", "No word looks ahead: each sees itself and all the words before it"),
-        (
-            "causal",
-            "hidden",
-            "Read as “True = hidden”, “it” may look at nobody, so softmax turns that row into nan",
-        ),
+        ("causal", "hidden", "Read as “True = hidden”, “it” may look at nobody, so softmax turns that row into nan"),
         (
             "nothing hidden",
             "hidden",
@@ -549,11 +545,7 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
         ),
         ("padding", "keep", "Nobody looks at “for” or “it”, and 6 of the 15 cells above the diagonal look ahead"),
         ("window of 3", "keep", "some earlier ones are hidden too: “it” looks only at “work”, “for” and itself."),
-        (
-            "causal, padding on the left",
-            "keep",
-            "“Dream” and “big” may look at nobody, so softmax turns",
-        ),
+        ("causal, padding on the left", "keep", "“Dream” and “big” may look at nobody, so softmax turns"),
     ],
 )
 def test_what_is_said_of_a_mask(tab, pages, preset, reader, sentence):

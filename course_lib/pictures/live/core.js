@@ -75,6 +75,10 @@ const address = {
     clearTimeout(this.waiting);  // browsers refuse more than some changes a second
     if (location.protocol !== "about:") this.waiting = setTimeout(() => history.replaceState(null, "", `#${encodeURIComponent(text)}`), 200);
   },
+  follow(open) {
+    addEventListener("hashchange", open);
+    open();
+  },
 };
 
 // Tables of cells, and below them the row of memory, on which the number to follow is chosen.

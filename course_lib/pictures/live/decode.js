@@ -84,10 +84,8 @@ function layReal(number) {
 }
 
 begin(choice.element, said.element, steps.element, slider.element, memory, facts, published.element, room, atSize);
-function open() {
+address.follow(() => {
   const [name, now] = address.get().split(":");
   chosen = Math.max(0, caches.findIndex(cache => cache.name === name));
   steps.go(Number(now) || 0);
-}
-addEventListener("hashchange", open);
-open();
+});

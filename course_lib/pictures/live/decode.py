@@ -18,7 +18,7 @@ from course_lib.pictures.table import Table, labels_of
 from course_lib.wording import listed
 
 from .figure import Figure
-from .share_keys_and_values import PUBLISHED, Model
+from .share_keys_and_values import PUBLISHED, Model, cache_bytes
 
 TITLE = "What does a cache keep?"
 WORDS = (*dream_big().words, "small", "steps", "lead", "to", "big", "dreams")
@@ -28,13 +28,13 @@ WINDOW, NUM_SINKS = 4, 1
 BLOCK_SIZE, NUM_BLOCKS = 4, 4
 STILL = 6  # the token after which the caches are drawn
 ROOM = NUM_BLOCKS * BLOCK_SIZE  # tokens for which a cache that keeps all is reserved
-REAL_LENGTH, REAL_ROOM, REAL_WINDOW, REAL_SINKS, REAL_BLOCK = 5000, 8192, 4096, 4, 16  # in tokens, for published models
-REAL = (  # as the four caches, in sizes that are in use
-    f"a cache for {REAL_ROOM:,} tokens",
-    f"a window of {REAL_WINDOW:,} tokens",
-    f"a window of {REAL_WINDOW - REAL_SINKS:,} tokens beside {REAL_SINKS} sinks",
-    f"pages of {REAL_BLOCK} tokens",
-)
+LENGTH, BLOCK = 5000, 16  # of a text in a published model, of its pages
+REAL = {  # as the four caches, in sizes that are in use: tokens that they hold after this text, and those reserved
+    "a cache for 8,192 tokens": (LENGTH, 8192),
+    "a window of 4,096 tokens": (4096, 4096),
+    "a window of 4,092 tokens beside 4 sinks": (4096, 4096),
+    f"pages of {BLOCK} tokens": (LENGTH, -(-LENGTH // BLOCK) * BLOCK),
+}
 OTHER_LENGTH = 8  # tokens of another text that shares the pages
 EMPTY, OTHER = -1, -2  # in place of a position, for a slot of nobody and of the other text
 NEW = torch.zeros(1, 1, 1, HEAD_DIM, dtype=DTYPE)  # (batch, kv head, new token, head_dim)
@@ -77,8 +77,8 @@ def decode() -> Figure:
         "kept": f"{2 * NEW.nbytes} a token, for a key and a value of {size}",
         "blockSize": BLOCK_SIZE,
         "caches": [{"name": run.name, "steps": [step._asdict() for step in run.steps]} for run in runs],
-        "real": REAL,
-        "length": REAL_LENGTH,
+        "real": list(REAL),
+        "length": LENGTH,
         "models": [_bytes_of(model) for model in PUBLISHED],
     }
     caption = (
@@ -103,23 +103,8 @@ def _runs() -> dict[str, Iterator[Step]]:
 
 def _bytes_of(model: Model) -> dict[str, Any]:
     """Return what a published model keeps of a token, and what each cache holds and reserves after a text."""
-    heads = model.kv_heads or model.heads
-    sizes: Any = {"head_dim": model.head_dim, "dtype": model.dtype, "device": "meta"}
-    new = torch.zeros(1, heads, REAL_LENGTH, model.head_dim, dtype=model.dtype, device="meta")
-    token = 2 * new[:, :, 0].nbytes
-    whole = KVCache(1, heads, REAL_ROOM, **sizes)
-    window = RollingKVCache(1, heads, REAL_WINDOW, **sizes)
-    sunk = RollingKVCache(1, heads, REAL_WINDOW - REAL_SINKS, **sizes, num_sinks=REAL_SINKS)
-    paged = PagedKVCache(BlockPool(REAL_ROOM // REAL_BLOCK, REAL_BLOCK, heads, **sizes))
-    for cache in (whole, window, sunk, paged):
-        cache.append(new, new)
-    after = [[cache.keys.nbytes + cache.values.nbytes, cache.nbytes] for cache in (whole, window, sunk)]
-    after.append([token * REAL_LENGTH, token * REAL_BLOCK * len(paged.block_table)])
-    return {
-        "name": model.name,
-        "token": model.layers * token,
-        "after": [[model.layers * size for size in pair] for pair in after],
-    }
+    token = cache_bytes(model, model.kv_heads or model.heads, 1)
+    return {"name": model.name, "token": token, "after": [[token * n for n in pair] for pair in REAL.values()]}
 
 
 def _steps(cache: KVCache) -> Iterator[Step]:

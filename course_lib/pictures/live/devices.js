@@ -75,9 +75,7 @@ function set(change) {
 
 const note = make("p", {className: "note", textContent: `Milliseconds of one decoding step of Llama 3 70B, ${bytes} bytes a number, on H100s, ${machine} in a machine. Reading, sending and waiting are taken to follow one another.`});
 begin(choice.element, said.element, make("div", {className: "beside"}, make("div", {}, bars, note), make("div", {className: "sliders"}, ...sliders.map(slider => slider.element))));
-function open() {
+address.follow(() => {
   const [way, ...numbers] = address.get().split(",").map(Number);
   set({...Object.fromEntries(Object.keys(NAMES).map((name, i) => [name, values[name][numbers[i]] ?? first[name]])), way: way in ways ? way : 0});
-}
-addEventListener("hashchange", open);
-open();
+});

@@ -151,10 +151,8 @@ part("Why divide by √d? Random queries and keys", "", make("div", {className: 
 make("p", {className: "note", textContent: `Each number is drawn with a spread of 1. The weights w are means over ${random[0].pairs.toLocaleString("en")} queries with six keys each; the sum Σ of the slopes is that of the median query.`})));
 draw(random.length - 2);
 onArrows(step => ask([query[0] + step / 10, query[1]]));
-const open = () => {
+address.follow(() => {
   const [, x, y, by, at = data.first] = /^(-?[\d.]+),(-?[\d.]+)\/(\d+)(?:\/(\d+))?$/.exec(address.get()) ?? [];
   if (divisors.includes(Number(by)) && planes[at]) take(Number(at), [Number(x), Number(y)], Number(by));
   else take(data.first, undefined, width);
-};
-addEventListener("hashchange", open);
-open();
+});

@@ -105,9 +105,7 @@ caption.style.textAlign = "left";
 const sides = make("div", {className: "painted"}, left, table);
 sides.style.gridTemplateColumns = "repeat(auto-fit,minmax(min(100%,19rem),1fr))";  // side by side only where the table fits
 begin(said.element, sides, make("p", {className: "note", textContent: HOW}));
-const open = () => {
+address.follow(() => {
   const [, text, at] = /^([^]*)\/(\d+)$/.exec(address.get()) ?? [, examples[0]];
   read(text, at && Number(at));
-};
-addEventListener("hashchange", open);
-open();
+});

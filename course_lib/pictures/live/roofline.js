@@ -95,10 +95,8 @@ function set(change) {
 const note = make("p", {className: "note", textContent: `Operations per byte; upwards, operations per second at best. The matrix has ${width.toLocaleString("en")} rows and columns. Fewer bits are taken to compute as fast.`});
 begin(styled(make("div", {}, phases.element, tables.element), {display: "flex", flexWrap: "wrap", gap: "0 1.5rem"}), said.element,
   make("div", {className: "beside"}, make("div", {}, plane, note, facts), make("div", {className: "sliders"}, ...sliders.map(slider => slider.element))));
-function open() {
+address.follow(() => {
   const [phase, table, ...numbers] = address.get().split(",").map(Number);
   const given = Object.keys(NAMES).map((name, i) => [name, values[name][numbers[i]] ?? first[name]]);
   set({...Object.fromEntries(given), phase: phase === 1 ? 1 : 0, table: table === 1 ? 1 : 0});
-}
-addEventListener("hashchange", open);
-open();
+});

@@ -83,9 +83,7 @@ function choose(number, kvHeads = data.models[number].own) {
 groups.setAttribute("role", "img");
 begin(choice.element, said.element, slider.element, make("p", {className: "note", textContent: "Query heads, and below them the keys and values that they read:"}), groups, facts);
 onArrows(step => choose(state.model, model().options[Math.max(0, Math.min(model().options.length - 1, state.option + step))].kvHeads));
-function open() {
+address.follow(() => {
   const [name, kvHeads] = address.get().split(":");
   choose(Math.max(0, data.models.findIndex(each => each.name === name)), Number(kvHeads) || undefined);
-}
-addEventListener("hashchange", open);
-open();
+});

@@ -113,9 +113,7 @@ const side = make("div", {className: "side"}, make("h2", {textContent: "Read the
   make("h2", {textContent: "Fill it, in that convention, with"}), make("div", {className: "examples"}, ...presets),
   make("h2", {textContent: "Or turn T into F, and F into T"}), make("div", {className: "examples"}, inverse));
 begin(said.element, make("div", {className: "painted"}, make("div", {}, grid, make("p", {className: "note"}, ...prose(HOW))), side));
-const open = () => {
+address.follow(() => {
   const [, rows, by] = /^([01]{6}(?:-[01]{6}){5})\/(keep|hidden)$/.exec(address.get()) ?? [];
   show(rows ? rows.split("-").map(row => [...row].map(Number)) : masks[data.first], by ?? "keep");
-};
-addEventListener("hashchange", open);
-open();
+});
