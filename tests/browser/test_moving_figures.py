@@ -32,7 +32,6 @@ from course_lib.pictures.live.roofline import SLIDERS, attention_work, matrix_wo
 from course_lib.pictures.live.tiles import running
 from course_lib.pictures.sharing.kv_readers import copies_of
 from course_lib.stories import KINDS, TRAINED, load_storyteller
-from course_lib.wording import listed
 from tests.pictures.trained_head import trained_head
 
 from .layout_chains import NAMES, chains
@@ -52,6 +51,7 @@ PLACES = """selector => [...document.querySelectorAll(selector)].map(cell => {
     const {x, y} = cell.getBoundingClientRect();
     return [+cell.dataset.element, Math.round(x), Math.round(y + scrollY)];
 })"""
+FORMS = "weight split", "grouped-query", "multi-query"
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = {  # layers, heads, kv heads, head_dim, bytes of a number
     "Llama 2 7B": (32, 32, 32, 128, 2),
@@ -98,7 +98,7 @@ STATES = {  # of each figure: what brings it into states to look at
     "paste_your_split": [
         f"(choose('{goal}'), examples.children[{number}].click())" for goal in (SPLIT, JOIN) for number in (1, 2)
     ],
-    "drag_the_query": ["ask([0.5, 2.5], 2)", "ask([9, -9], 1)", "ask([-9, 9], 64)", "ask([0, 0], 2)"],
+    "drag_the_query": ["ask([0.5, 2.5], 2)", "ask([9, -9], 1)", "ask([-9, 9], 64)", "ask([0, 0], 2)", "draw(3)"],
     "trained_head": ["take(0)", "take(9)", "ask([9, -9], 1)", "ask([0, 0], 64)"],
     "own_words": [*(f"read(examples[{number}])" for number in range(3)), "read('a dragon')", "read('')"],
     "who_may_look": [
@@ -323,13 +323,13 @@ def test_each_word_asks_with_its_own_query(tab, pages):
     for row, weights in zip(found, head.weights, strict=True):
         torch.testing.assert_close(torch.tensor(row) * 1.0, weights[: len(row)], atol=1e-5, rtol=0)
     tab.locator(".examples button").nth(number).click()
-    assert head.words[number] == "the" == tab.locator("[aria-pressed=true]").inner_text()
-    assert "“green” gets 90% of the weight" in said(tab) and "hidden" in tab.locator(".weigh").inner_text()
+    assert head.words[number] == "the" == tab.locator(".examples [aria-pressed=true]").inner_text()
+    assert "“green” gets 90% of the weight" in said(tab) and "hidden" in tab.locator(".weights").inner_text()
     tab.wait_for_url("**%2F24%2F9")
 
 
 DRAWN = """() => {
-    const rows = [...document.querySelectorAll(".weigh tbody tr")].map(row => row.innerText.split(/\\s+/));
+    const rows = [...document.querySelectorAll(".weights tbody tr")].map(row => row.innerText.split(/\\s+/));
     return [document.querySelector(".handle").getAttribute("aria-valuetext"), rows];
 }"""
 
@@ -363,7 +363,9 @@ def test_the_query_is_dragged_by_pointer_and_moved_by_keys(tab, pages):
     assert tab.evaluate(DRAWN)[0] == "2.66, −1.05"  # the edge
     tab.wait_for_url(lambda url: "2.6647%2C-1.05" in url)
     tab.get_by_role("button", name="Dream").click()
-    assert tab.evaluate(DRAWN)[0] == "0.30, 1.83" and tab.locator("[aria-pressed=true]").inner_text() == "Dream"
+    assert (
+        tab.evaluate(DRAWN)[0] == "0.30, 1.83" and tab.locator(".examples [aria-pressed=true]").inner_text() == "Dream"
+    )
 
 
 @pytest.mark.parametrize(
@@ -392,6 +394,22 @@ def test_the_slider_names_its_divisor(tab, pages):
     assert slider.get_attribute("aria-valuetext") == "√1 = 1, undivided"
 
 
+def test_any_width_can_be_tried_and_arrows_need_no_focus(tab, pages):
+    opened(tab, pages["drag_the_query"])
+    why = tab.locator("[aria-live=polite]").last
+    tab.get_by_role("button", name="256", exact=True).click()
+    assert "spread of 15.9, about √256" in why.inner_text() and "sum to only 0.001 here" in why.inner_text()
+    rows = [row.split("\t") for row in tab.locator(".weigh").last.inner_text().splitlines()]
+    assert rows[1] == ["largest", "94%", "42%"] and rows[-2:] == [
+        ["spread", "15.9", "1.0"],
+        [*rows[-1][:1], "0.001", "0.74"],
+    ]
+    tab.get_by_role("button", name="2", exact=True).click()
+    assert "can still learn" in why.inner_text()
+    opened(tab, pages["drag_the_query"]).keyboard.press("ArrowLeft")
+    assert tab.evaluate(DRAWN)[0] == "0.34, 2.76"
+
+
 # --- own words ---
 
 
@@ -409,7 +427,9 @@ def test_weights_of_own_words_are_those_of_the_storyteller(tab, pages):
 
 def test_words_are_typed_picked_and_asked(tab, pages):
     opened(tab, pages["own_words"])
-    assert said(tab) == "“red” looks most at “kite”: 0.96, and next at “.”: 0.02."
+    assert (
+        said(tab) == "“red” looks most at “kite”: 0.96, and next at “.”: 0.02. The next word is the thing that is red."
+    )
     field = tab.get_by_label("Your words")
     field.fill("anna was GLUM. she was")
     assert said(tab).startswith("“was” looks most at “Anna”: 0.5") and field.input_value() == "anna was GLUM. she was"
@@ -427,7 +447,7 @@ def test_words_are_typed_picked_and_asked(tab, pages):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     {
-        "Zoe had a red kites": "“kites” is not among the 240 words that this head knows. The nearest are “kite”, ",
+        "Zoe had a red kites": "“kites” is not among the 225 words that this head knows. The nearest are “kite”, ",
         "a " * 20: "20 words are too many: this page holds the positions of 19.",
         "": "“(start)” sees nothing but itself",
     }.items(),
@@ -436,6 +456,17 @@ def test_what_is_said_of_words_that_it_cannot_read(tab, pages, text, sentence):
     field = opened(tab, pages["own_words"]).get_by_label("Your words")
     field.fill(text)
     assert said(tab).startswith(sentence) and field.get_attribute("aria-invalid") == str(bool(text)).lower()
+
+
+def test_a_word_that_it_knows_is_put_in_by_key_and_the_table_says_of_what_it_is(tab, pages):
+    opened(tab, pages["own_words"]).get_by_label("Your words, 19 at most").fill("Ben had a red kites")
+    assert "still of the last text" in tab.locator("caption").inner_text()
+    assert tab.locator("legend", has_text="Put in place of “kites”").is_visible()
+    tab.get_by_role("button", name="kite", exact=True).press("Enter")
+    assert tab.evaluate("field === document.activeElement && field.value") == "Ben had a red kite"
+    assert tab.locator("caption").inner_text() == "Where “kite” looks"
+    tab.get_by_role("button", name="Ida").click()
+    assert "it can't tell which of them is blue" in said(tab)
 
 
 # --- who may look at whom ---
@@ -506,11 +537,7 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
     ("preset", "reader", "sentence"),
     [
         ("causal", "keep", "No word looks ahead: each sees itself and all the words before it"),
-        (
-            "causal",
-            "hidden",
-            "Read as “True = hidden”, “it” may look at nobody, so softmax turns that row into nan",
-        ),
+        ("causal", "hidden", "Read as “True = hidden”, “it” may look at nobody, so softmax turns that row into nan"),
         (
             "nothing hidden",
             "hidden",
@@ -518,11 +545,7 @@ def test_a_mask_is_painted_by_pointer_and_by_keys(tab, pages):
         ),
         ("padding", "keep", "Nobody looks at “for” or “it”, and 6 of the 15 cells above the diagonal look ahead"),
         ("window of 3", "keep", "some earlier ones are hidden too: “it” looks only at “work”, “for” and itself."),
-        (
-            "causal, padding on the left",
-            "keep",
-            "“Dream” and “big” may look at nobody, so softmax turns",
-        ),
+        ("causal, padding on the left", "keep", "“Dream” and “big” may look at nobody, so softmax turns"),
     ],
 )
 def test_what_is_said_of_a_mask(tab, pages, preset, reader, sentence):
@@ -533,6 +556,16 @@ def test_what_is_said_of_a_mask(tab, pages, preset, reader, sentence):
     tab.get_by_role("button", name="invert").click()
     tab.get_by_role("button", name={"keep": "True = hidden", "hidden": "True = may look"}[reader]).click()
     assert sentence.split("hidden”, ")[-1][1:] in said(tab)  # the opposite table, read the opposite way
+
+
+def test_a_name_of_a_table_is_true_in_both_conventions(tab, pages):
+    opened(tab, pages["who_may_look"]).get_by_role("button", name="True = hidden").click()
+    for name, says in (("causal", "no word looks ahead: each sees itself"), ("nothing hidden", "15 of the 15 cells")):
+        preset = tab.get_by_role("button", name=name, exact=True)
+        preset.click()
+        assert says in said(tab) and preset.get_attribute("aria-pressed") == "true"
+    assert tab.evaluate("String(mask) === String(mask.map(row => row.map(() => 0)))")
+    assert {"query ↓", "key →"} <= set(tab.locator(".mask thead .note").all_inner_texts())
 
 
 # --- decode ---
@@ -557,7 +590,7 @@ def caches():
     """Name -> what lies in each slot after each token, as the caches of the library hold it; -1: of another text."""
     sizes = {"head_dim": 4, "dtype": torch.float16}
     kinds = {
-        "Keep all": KVCache(1, 1, 12, **sizes),
+        "Keep all": KVCache(1, 1, 16, **sizes),
         "Window of 4": RollingKVCache(1, 1, 4, **sizes),
         "Window of 3, and a sink": RollingKVCache(1, 1, 3, **sizes, num_sinks=1),
     }
@@ -611,6 +644,23 @@ def test_a_token_is_reached_by_slider_key_and_button(tab, pages):
     tab.locator(".goals button", has_text="sink").click()
     assert "“it” takes the slot of “and”; “Dream” stays" in said(tab)
     tab.wait_for_url("**#Window*sink%3A5")
+
+
+def test_pages_save_room_in_a_small_cache_and_in_a_published_one(tab, pages):
+    opened(tab, pages["decode"], "#Pages:11")
+    whole, *_, paged = tab.locator(".goals small").all_inner_texts()[:4]
+    assert (whole, paged) == ("192 of 256 bytes", "192 of 192 bytes") and "block 3 is free for another text" in said(
+        tab
+    )
+    for name, (layers, _, kv_heads, head_dim, width) in PUBLISHED.items():
+        tab.get_by_role("button", name=name).click()
+        tokens = (5000, 8192), (4096, 4096), (4096, 4096), (5000, 5008)
+        expected = [[cache_bytes(n, layers, kv_heads, head_dim, width) for n in pair] for pair in tokens]
+        assert tab.evaluate("models[model].after") == expected
+        token = cache_bytes(1, layers, kv_heads, head_dim, width)
+        assert f"{name} keeps {token // 1024} KiB a token" in tab.locator(".note").last.inner_text()
+    tab.get_by_role("button", name="Llama 3 8B").click()
+    assert "uses 625 MiB of 626 MiB reserved" in tab.locator(".note").last.inner_text()
 
 
 # --- turn ---
@@ -694,14 +744,25 @@ def test_the_sizes_are_those_of_the_lesson():
 def test_facts_are_those_of_the_card(tab, pages):
     card = json.loads((TRAINED / "card.json").read_text(encoding="utf-8"))
     opened(tab, pages["share_keys_and_values"], "#Storyteller:1")
-    shares = [
-        round(100 * sum(run["kept"].get(kind, 0) for kind in KINDS) / sum(run["said"].get(kind, 0) for kind in KINDS))
-        for run in card["multi-query"]["seeds"]
+    counts = {
+        form: [[sum(run[of].get(kind, 0) for kind in KINDS) for of in ("kept", "said")] for run in card[form]["seeds"]]
+        for form in FORMS
+    }
+    shares = [sorted(100 * kept / said for kept, said in runs) for runs in counts.values()]
+    rows = [row.split("\t") for row in tab.locator(".weigh tbody tr").all_inner_texts()]
+    assert [row[1:] for row in rows] == [
+        [one, ", ".join(f"{share:.1f}" for share in runs)]
+        for one, runs in zip(("1,024", "512", "256"), shares, strict=True)
     ]
+    apart, means = max(runs[2] - runs[0] for runs in shares), [sum(runs) / 3 for runs in shares]
     assert (
-        f"again, {listed(sorted(shares))} are kept, in {len(shares)} training runs"
-        in tab.locator(".facts").inner_text()
+        max(means) - min(means) < apart and "the difference is within the noise" in tab.locator(".facts").inner_text()
     )
+    tab.get_by_role("button", name="PaLM").click()
+    facts = tab.locator(".facts").inner_text()
+    assert "Not measured here." in facts and "8 kv heads for 32 query heads in Llama 3 8B" in facts
+    tab.keyboard.press("ArrowLeft")  # wherever the focus is
+    assert tab.get_by_role("slider").get_attribute("aria-valuetext") == "2 for 48 query heads"
 
 
 # --- for everybody ---

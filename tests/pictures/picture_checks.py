@@ -7,6 +7,7 @@ from itertools import combinations
 from course_lib.pictures.style import STYLE
 from course_lib.pictures.text import text_width
 
+TYPE, VALUE = TypeError, ValueError  # short, for tables of what is refused
 SPACE = "{http://www.w3.org/2000/svg}"
 
 

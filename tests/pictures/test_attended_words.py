@@ -6,7 +6,7 @@ import torch
 from course_lib.pictures import draw_attended_words
 from course_lib.pictures.style import weight_color
 
-from .picture_checks import cells_of, check_picture
+from .picture_checks import TYPE, VALUE, cells_of, check_picture
 
 WORDS = ("In", "a", "valley", "lived", "Zoe", ".")
 WEIGHTS = torch.tensor([0.02, 0.01, 0.04, 0.03, 0.70, 0.20])
@@ -31,11 +31,11 @@ def test_a_flat_row_still_names_a_word():
 @pytest.mark.parametrize(
     ("words", "weights", "error", "said"),
     [
-        (WORDS, WEIGHTS[None], ValueError, r"weights must be one row \(key\), got \(1, 6\)"),
-        (WORDS[:5], WEIGHTS, ValueError, "words has 5 labels for 6 tokens"),
-        (WORDS, 10 * WEIGHTS, ValueError, "weights has 0.10 to 7.00: attention weights are from 0 to 1"),
-        (WORDS, WEIGHTS.tolist(), TypeError, "weights must be a tensor, got list"),
-        (["a"] * 401, torch.zeros(401), ValueError, "weights has 401 keys, and 400 can be drawn"),
+        (WORDS, WEIGHTS[None], VALUE, r"weights must be one row \(key\), got \(1, 6\)"),
+        (WORDS[:5], WEIGHTS, VALUE, "words has 5 labels for 6 tokens"),
+        (WORDS, 10 * WEIGHTS, VALUE, "weights has 0.10 to 7.00: attention weights are from 0 to 1"),
+        (WORDS, WEIGHTS.tolist(), TYPE, "weights must be a tensor, got list"),
+        (["a"] * 401, torch.zeros(401), VALUE, "weights has 401 keys, and 400 can be drawn"),
     ],
 )
 def test_bad_input_is_refused(words, weights, error, said):

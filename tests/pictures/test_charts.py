@@ -14,6 +14,7 @@ from course_lib.pictures.charts.line_plot import MOST_CURVES
 from course_lib.pictures.charts.measurements import length, ratio_text, three_digits
 
 from .figure_checks import check_figure
+from .picture_checks import TYPE, VALUE
 
 KEYS = (1024, 2048, 4096, 8192)
 STEPS = {"broadcast": {k: k / 20 for k in KEYS}, "folded": {k: k / 1000 for k in KEYS}}
@@ -288,82 +289,66 @@ def test_other_numbers_give_another_drawing_and_other_words():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: line_plot([1], **DECODE), TypeError, r"series must be a mapping, name -> {x: y}, got list\."),
-        (lambda: line_plot({}, **DECODE), ValueError, "series is empty: give at least one, name -> {x: y}"),
-        (lambda: line_plot({"a": [1, 2]}, **DECODE), TypeError, r"series\['a'\] must be a mapping, {x: y}, got list\."),
-        (lambda: line_plot({"a": {}}, **DECODE), ValueError, r"series\['a'\] is empty: give at least one, {x: y}\."),
+        (lambda: line_plot([1], **DECODE), TYPE, r"series must be a mapping, name -> {x: y}, got list\."),
+        (lambda: line_plot({}, **DECODE), VALUE, "series is empty: give at least one, name -> {x: y}"),
+        (lambda: line_plot({"a": [1, 2]}, **DECODE), TYPE, r"series\['a'\] must be a mapping, {x: y}, got list\."),
+        (lambda: line_plot({"a": {}}, **DECODE), VALUE, r"series\['a'\] is empty: give at least one, {x: y}\."),
         (
             lambda: line_plot({"a": {1: 2, 2: 0}}, **DECODE),
-            ValueError,
+            VALUE,
             r"series\['a'\]\[2\] must be finite and above 0, got 0: only such numbers have ratios\.",
         ),
-        (lambda: line_plot({"a": {1: 2, 2: float("nan")}}, **DECODE), ValueError, r"\[2\] must be finite .*, got nan"),
-        (
-            lambda: line_plot({"a": {0: 2, 2: 1}}, **DECODE),
-            ValueError,
-            r"series\['a'\], an x, must be finite and above 0",
-        ),
+        (lambda: line_plot({"a": {1: 2, 2: float("nan")}}, **DECODE), VALUE, r"\[2\] must be finite .*, got nan"),
+        (lambda: line_plot({"a": {0: 2, 2: 1}}, **DECODE), VALUE, r"series\['a'\], an x, must be finite and above 0"),
         (
             lambda: line_plot({"a": {1: 2, 2: -1}}, **TRAINING),
-            ValueError,
+            VALUE,
             r"series\['a'\]\[2\] must be finite and 0 or above, got -1: the axes begin at 0\.",
         ),
-        (lambda: line_plot({"a": {1: "2", 2: 1}}, **DECODE), TypeError, r"\[1\] must be a number, got '2' \(str\)\."),
-        (lambda: line_plot({"a": {1: True, 2: 1}}, **DECODE), TypeError, r"must be a number, got True \(bool\)\."),
+        (lambda: line_plot({"a": {1: "2", 2: 1}}, **DECODE), TYPE, r"\[1\] must be a number, got '2' \(str\)\."),
+        (lambda: line_plot({"a": {1: True, 2: 1}}, **DECODE), TYPE, r"must be a number, got True \(bool\)\."),
         (
             lambda: line_plot({str(n): {1: 2, 2: 1} for n in range(8)}, **DECODE),
-            ValueError,
+            VALUE,
             "series has 8 curves: more than 7 can't be told apart, so draw two pictures",
         ),
-        (lambda: line_plot(STEPS, **DECODE, limit={"b": {}}), ValueError, r"limit\['b'\] is empty"),
+        (lambda: line_plot(STEPS, **DECODE, limit={"b": {}}), VALUE, r"limit\['b'\] is empty"),
         (
             lambda: line_plot(STEPS, **DECODE, limit={"b": {1: 1}}),
-            ValueError,
+            VALUE,
             r"limit\['b'\] has one point: a limit is a line",
         ),
         (
             lambda: line_plot(STEPS, **DECODE, limit={"folded": {1: 1, 2: 2}}),
-            ValueError,
+            VALUE,
             "limit has the name 'folded', as a curve of series has: give it a different one",
         ),
-        (
-            lambda: bar_chart([1.0], title="t", unit="ms"),
-            TypeError,
-            "values must be a mapping, name -> number, got list",
-        ),
-        (lambda: bar_chart({}, title="t", unit="ms"), ValueError, "values is empty: give at least one"),
+        (lambda: bar_chart([1.0], title="t", unit="ms"), TYPE, "values must be a mapping, name -> number, got list"),
+        (lambda: bar_chart({}, title="t", unit="ms"), VALUE, "values is empty: give at least one"),
         (
             lambda: bar_chart({"a": -1}, title="t", unit="ms"),
-            ValueError,
+            VALUE,
             r"values\['a'\] must be finite and above 0, got -1",
         ),
         (
             lambda: bar_chart({"a": (1, 2)}, title="t", unit="ms"),
-            TypeError,
+            TYPE,
             r"values\['a'\] must be a number or \(middle, low, high\), got \(1, 2\)",
         ),
-        (lambda: bar_chart({"a": "123"}, title="t", unit="ms"), TypeError, r"must be a number or .*, got '123'"),
-        (lambda: bar_chart({"a": None}, title="t", unit="ms"), TypeError, r"must be a number or .*, got None"),
+        (lambda: bar_chart({"a": "123"}, title="t", unit="ms"), TYPE, r"must be a number or .*, got '123'"),
+        (lambda: bar_chart({"a": None}, title="t", unit="ms"), TYPE, r"must be a number or .*, got None"),
         (
             lambda: bar_chart({"a": (1, 2, 3)}, title="t", unit="ms"),
-            ValueError,
+            VALUE,
             r"must be \(middle, low, high\) in which low <= middle <= high, got \(1, 2, 3\)",
         ),
-        (
-            lambda: bar_chart({"a": 1}, title="t", unit="ms", ratios=[1]),
-            TypeError,
-            "ratios must be a mapping, .*, got list",
-        ),
+        (lambda: bar_chart({"a": 1}, title="t", unit="ms", ratios=[1]), TYPE, "ratios must be a mapping, .*, got list"),
         (
             lambda: bar_chart({"a": 1}, title="t", unit="ms", ratios={"b": 1}),
-            ValueError,
+            VALUE,
             r"ratios are for \['b'\], values for \['a'\]: give one ratio for each value",
         ),
-        (
-            lambda: bar_chart({"a": 1}, title="t", unit="ms", ratios={"a": 0}),
-            ValueError,
-            r"ratios\['a'\] must be finite",
-        ),
+        (lambda: bar_chart({"a": 1}, title="t", unit="ms", ratios={"a": 0}), VALUE, r"ratios\['a'\] must be finite"),
     ],
 )
 def test_bad_input_is_refused_in_words(call, error, words):

@@ -9,6 +9,8 @@ import torch
 from course_lib.pictures import compare
 from course_lib.pictures.weights import pattern_drawing
 
+from .picture_checks import TYPE, VALUE
+
 pytestmark = pytest.mark.one_in(6)
 
 WORDS = ("Dream", "big", "and")
@@ -131,15 +133,15 @@ def test_the_same_bytes_again_and_not_too_wide():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: compare(A, B[:2]), ValueError, r"a \(3, 3\) and b \(2, 3\) differ in shape: compare weights of the"),
-        (lambda: compare([[1.0]], B), TypeError, "^a must be a floating-point tensor, got list"),
-        (lambda: compare(A, B.long()), TypeError, "^b must be a floating-point tensor, got torch.int64"),
-        (lambda: compare(A, B[None].expand(2, 3, 3)), ValueError, r"^b must be \(query, key\).*\(2, 3, 3\)"),
-        (lambda: compare(A, B - 3), ValueError, "^b must lie between 0 and 1, got -3 to -2"),
-        (lambda: compare(A, B, ("x",)), ValueError, "words has 1 labels for 3 tokens"),
-        (lambda: compare(A, B, key_words=("x",)), ValueError, "key_words has 1 labels for 3 tokens"),
-        (lambda: compare(A, B, names=("x",)), ValueError, r"names must be two, for a and b, got \('x',\)"),
-        (lambda: compare(A, B, names="ab"), ValueError, "names must be two, for a and b, got 'ab'"),
+        (lambda: compare(A, B[:2]), VALUE, r"a \(3, 3\) and b \(2, 3\) differ in shape: compare weights of the"),
+        (lambda: compare([[1.0]], B), TYPE, "^a must be a floating-point tensor, got list"),
+        (lambda: compare(A, B.long()), TYPE, "^b must be a floating-point tensor, got torch.int64"),
+        (lambda: compare(A, B[None].expand(2, 3, 3)), VALUE, r"^b must be \(query, key\).*\(2, 3, 3\)"),
+        (lambda: compare(A, B - 3), VALUE, "^b must lie between 0 and 1, got -3 to -2"),
+        (lambda: compare(A, B, ("x",)), VALUE, "words has 1 labels for 3 tokens"),
+        (lambda: compare(A, B, key_words=("x",)), VALUE, "key_words has 1 labels for 3 tokens"),
+        (lambda: compare(A, B, names=("x",)), VALUE, r"names must be two, for a and b, got \('x',\)"),
+        (lambda: compare(A, B, names="ab"), VALUE, "names must be two, for a and b, got 'ab'"),
     ],
 )
 def test_bad_input_is_refused_in_words(call, error, words):

@@ -12,7 +12,7 @@ from course_lib.pictures import draw_devices
 from course_lib.pictures.style import FAINT
 
 from .forms import forms
-from .picture_checks import cells_of, check_drawing, check_picture, texts_of
+from .picture_checks import TYPE, VALUE, cells_of, check_drawing, check_picture, texts_of
 
 WORDS, _, X = dream_big()
 
@@ -101,57 +101,57 @@ WHOLE = forms()["multi-head"]
 REFUSED = [
     (
         lambda: draw_devices(WHOLE, [], X),
-        ValueError,
+        VALUE,
         "0 devices and 4 heads can't be drawn: give 1 to 4 parts of a module with 8 heads at most.",
     ),
     (
         lambda: draw_devices(*(lambda whole: (whole, cut(whole, 3)))(forms(9, 3)["multi-head"]), X),
-        ValueError,
+        VALUE,
         "3 devices and 9 heads can't be drawn: give 1 to 4 parts of a module with 8 heads at most.",
     ),
     (
         lambda: draw_devices(WHOLE, [*cut(WHOLE, 4), shard(WHOLE, 0, 4)], X),
-        ValueError,
+        VALUE,
         "5 devices and 4 heads can't be drawn: give 1 to 4 parts of a module with 8 heads at most.",
     ),
     (
         lambda: draw_devices(WHOLE, [cut(WHOLE, 2)[0], with_weights(cut(WHOLE, 2)[1], "v_proj", 2)], X),
-        ValueError,
+        VALUE,
         "device 1 holds parameters of v_proj that the whole module doesn't: cut it with shard().",
     ),
     (
         lambda: draw_devices(WHOLE, [cut(WHOLE, 2)[0], with_weights(cut(WHOLE, 2)[1], "out_proj", 2)], X),
-        ValueError,
+        VALUE,
         "device 1 holds parameters of out_proj that the whole module doesn't: cut it with shard().",
     ),
     (
         lambda: draw_devices(WHOLE, cut(WHOLE, 2)[:1] * 2, X),
-        ValueError,
+        VALUE,
         "the parts' outputs don't add up to the whole module's: give one part for each device.",
     ),
     (
         lambda: draw_devices(WHOLE, cut(WHOLE, 2), X, highlight=(6, 0)),
-        ValueError,
+        VALUE,
         "highlight=(6, 0) is not an index of the output, (6, 8): give one integer per axis.",
     ),
     (
         lambda: draw_devices(WHOLE, cut(WHOLE, 2), X, highlight=(0,)),
-        ValueError,
+        VALUE,
         "highlight=(0,) is not an index of the output, (6, 8): give one integer per axis.",
     ),
     (
         lambda: draw_devices(WHOLE, cut(WHOLE, 2), X, words=["a"]),
-        ValueError,
+        VALUE,
         "words has 1 labels for 6 tokens: give one per token.",
     ),
     (
         lambda: draw_devices(MultiHeadAttention(3, 8, 4, out_proj=False), cut(WHOLE, 2), X),
-        ValueError,
+        VALUE,
         "module 'whole' has no out_proj, so outputs can't be added up: build it with one.",
     ),
     (
         lambda: draw_devices(WHOLE, [torch.nn.Linear(3, 8)], X),
-        TypeError,
+        TYPE,
         "module 'device 0' has no q_proj: give an attention module of the course's forms.",
     ),
 ]

@@ -7,7 +7,7 @@ import pytest
 from course_lib.pictures import dot_table
 from course_lib.pictures.style import HEADS, PLAIN
 
-from .picture_checks import cells_of, check_drawing, check_picture, texts_of
+from .picture_checks import TYPE, VALUE, cells_of, check_drawing, check_picture, texts_of
 
 FOUND = {
     "no mask": {"future": True, "order": False, "compare": True},
@@ -57,19 +57,19 @@ def test_no_texts_overlap_and_nothing_is_cut(drawings, name, check):
 @pytest.mark.parametrize(
     ("found", "error", "words"),
     [
-        ([("a", {})], TypeError, "found must be a mapping, fault -> check -> bool, got list"),
-        ({}, ValueError, "found is empty"),
-        ({"a": {}}, ValueError, r"found\['a'\] is empty: give at least one, check -> bool"),
-        ({"a": [True]}, TypeError, r"found\['a'\] must be a mapping, check -> bool, got list"),
-        ({"a": {"eye": 1}}, TypeError, r"found\['a'\]\['eye'\] is 1: it must be True or False"),
+        ([("a", {})], TYPE, "found must be a mapping, fault -> check -> bool, got list"),
+        ({}, VALUE, "found is empty"),
+        ({"a": {}}, VALUE, r"found\['a'\] is empty: give at least one, check -> bool"),
+        ({"a": [True]}, TYPE, r"found\['a'\] must be a mapping, check -> bool, got list"),
+        ({"a": {"eye": 1}}, TYPE, r"found\['a'\]\['eye'\] is 1: it must be True or False"),
         (
             {"a": {"eye": True}, "b": {"ear": True}},
-            ValueError,
+            VALUE,
             r"found\['b'\] has the checks \['ear'\], the first fault \['eye'\]: give the same",
         ),
         (
             {"a": {f"a check of many words {at}": True for at in range(9)}},
-            ValueError,
+            VALUE,
             "found has 9 checks, which don't fit side by side",
         ),
     ],

@@ -10,7 +10,7 @@ from course_lib.inputs import dream_big
 from course_lib.pictures import draw_kv_cache
 
 from .forms import forms
-from .picture_checks import check_drawing
+from .picture_checks import TYPE, VALUE, check_drawing
 
 WORDS, _, X = dream_big()
 
@@ -122,20 +122,16 @@ def test_no_texts_overlap_and_nothing_is_cut(drawings, num_heads, num_kv_heads, 
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: draw_kv_cache({}, X), ValueError, "modules is empty"),
-        (lambda: draw_kv_cache(forms(), X[:, :1]), ValueError, "two tokens or more"),
-        (lambda: draw_kv_cache(forms(), X, words=("a",)), ValueError, "words has 1 labels for 6 tokens"),
-        (
-            lambda: draw_kv_cache(forms(), X, bytes_per_element=0),
-            ValueError,
-            "bytes_per_element must be at least 1, got 0",
-        ),
+        (lambda: draw_kv_cache({}, X), VALUE, "modules is empty"),
+        (lambda: draw_kv_cache(forms(), X[:, :1]), VALUE, "two tokens or more"),
+        (lambda: draw_kv_cache(forms(), X, words=("a",)), VALUE, "words has 1 labels for 6 tokens"),
+        (lambda: draw_kv_cache(forms(), X, bytes_per_element=0), VALUE, "bytes_per_element must be at least 1, got 0"),
         (
             lambda: draw_kv_cache(forms(), X, bytes_per_element=2.0),
-            TypeError,
+            TYPE,
             "bytes_per_element must be an integer, got 2.0",
         ),
-        (lambda: draw_kv_cache(forms(), X, bytes_per_element=True), TypeError, "must be an integer, got True"),
+        (lambda: draw_kv_cache(forms(), X, bytes_per_element=True), TYPE, "must be an integer, got True"),
     ],
 )
 def test_bad_input_is_refused_in_words(call, error, words):

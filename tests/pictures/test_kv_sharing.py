@@ -13,7 +13,7 @@ from course_lib.pictures.sharing.kv_readers import ModuleCopy
 from course_lib.pictures.style import HEADS, PLAIN
 
 from .forms import forms
-from .picture_checks import check_drawing
+from .picture_checks import TYPE, VALUE, check_drawing
 
 X = dream_big().batch
 
@@ -194,35 +194,35 @@ GOOD = {"good": MultiHeadAttention(3, 4, 2)}
     [
         (
             lambda: draw_kv_sharing([GOOD["good"]], X),
-            TypeError,
+            TYPE,
             "modules must be a dict of name -> attention module, got list",
         ),
-        (lambda: draw_kv_sharing({}, X), ValueError, "modules is empty: give a dict"),
-        (lambda: draw_kv_sharing(GOOD, None), TypeError, "x must be a floating-point tensor, got NoneType"),
-        (lambda: draw_kv_sharing(GOOD, X.long()), TypeError, "x must be a floating-point tensor, got torch.int64"),
+        (lambda: draw_kv_sharing({}, X), VALUE, "modules is empty: give a dict"),
+        (lambda: draw_kv_sharing(GOOD, None), TYPE, "x must be a floating-point tensor, got NoneType"),
+        (lambda: draw_kv_sharing(GOOD, X.long()), TYPE, "x must be a floating-point tensor, got torch.int64"),
         (
             lambda: draw_kv_sharing(GOOD, X[0]),
-            ValueError,
+            VALUE,
             r"x must be \(batch, token, d_in\) with two .* or more, got \(6, 3\)",
         ),
-        (lambda: draw_kv_sharing(GOOD, X[:, :1]), ValueError, r"got \(1, 1, 3\)"),
-        (lambda: draw_kv_sharing(GOOD, X[:0]), ValueError, r"got \(0, 6, 3\)"),
-        (lambda: draw_kv_sharing(GOOD, X.to("meta")), ValueError, r"got \(1, 6, 3\) on the meta device"),
+        (lambda: draw_kv_sharing(GOOD, X[:, :1]), VALUE, r"got \(1, 1, 3\)"),
+        (lambda: draw_kv_sharing(GOOD, X[:0]), VALUE, r"got \(0, 6, 3\)"),
+        (lambda: draw_kv_sharing(GOOD, X.to("meta")), VALUE, r"got \(1, 6, 3\) on the meta device"),
         (
             lambda: draw_kv_sharing(GOOD, X[..., :2]),
-            ValueError,
+            VALUE,
             r"module 'good' takes tokens of width 3, but x is \(1, 6, 2\)",
         ),
         (
             lambda: draw_kv_sharing({"linear": nn.Linear(3, 3)}, X),
-            TypeError,
+            TYPE,
             "module 'linear' has no q_proj: give an attention",
         ),
-        (lambda: draw_kv_sharing({"one": SingleHeadAttention(3, 4)}, X), TypeError, "module 'one' has no num_heads"),
-        (lambda: draw_kv_sharing({"mute": NoWeights(3, 4, 2)}, X), TypeError, "module 'mute' takes no return_weights"),
+        (lambda: draw_kv_sharing({"one": SingleHeadAttention(3, 4)}, X), TYPE, "module 'one' has no num_heads"),
+        (lambda: draw_kv_sharing({"mute": NoWeights(3, 4, 2)}, X), TYPE, "module 'mute' takes no return_weights"),
         (
             lambda: draw_kv_sharing(GOOD, torch.ones(1, 4, 3)),
-            ValueError,
+            VALUE,
             "module 'good' gives the same weights whatever its",
         ),
     ],

@@ -219,6 +219,20 @@ def test_the_head_is_that_of_the_lessons():
     ]
 
 
+def test_undivided_scores_of_wide_vectors_leave_a_gradient_no_way():
+    """Other draws than the figure's, by softmax and its Jacobian, come to the same."""
+    draw = torch.Generator().manual_seed(99)
+    for one in live.drag_the_query().data["random"]:
+        queries, keys = (torch.randn(1000, n, one["d"], generator=draw, dtype=torch.float64) for n in (1, 6))
+        scores = (queries @ keys.mT)[:, 0]
+        for number, each in enumerate((scores, scores / one["d"] ** 0.5)):
+            slopes = torch.vmap(torch.func.jacrev(lambda row: row.softmax(0)))(each).diagonal(dim1=1, dim2=2).sum(1)
+            largest = each.softmax(1).amax(1).mean().item()
+            assert one["spread"][number] == pytest.approx(each.std().item(), rel=0.05)
+            assert one["weights"][number][0] == pytest.approx(largest, abs=0.02)
+            assert one["slopes"][number] == pytest.approx(slopes.median().item(), rel=0.1, abs=0.01)
+
+
 def weights_in_planes(data):
     """The attention weights of each word, from what its plane holds; later words get 0."""
     weights = torch.zeros(len(data["words"]), len(data["words"]), dtype=torch.float64)

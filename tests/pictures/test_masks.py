@@ -11,7 +11,7 @@ from course_lib.attention import causal_keep, padding_keep
 from course_lib.pictures import mask_conventions
 from course_lib.pictures.style import HIDDEN
 
-from .picture_checks import cells_of, check_drawing
+from .picture_checks import TYPE, VALUE, cells_of, check_drawing
 
 WORDS = ("Dream", "big", "and", "work", "for", "it")
 CAUSAL = causal_keep(6)
@@ -109,14 +109,14 @@ def test_no_texts_overlap_and_nothing_is_cut(drawings, num_tokens, word):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: mask_conventions([[True]]), TypeError, "keep must be a bool tensor with True = may attend, got list"),
-        (lambda: mask_conventions(torch.ones(2, 2)), TypeError, "got torch.float32"),
-        (lambda: mask_conventions(CAUSAL[:4]), ValueError, r"as many queries as keys, 8 at most, got \(4, 6\): give a"),
-        (lambda: mask_conventions(causal_keep(9)), ValueError, r"got \(9, 9\)"),
-        (lambda: mask_conventions(causal_keep(0)), ValueError, r"got \(0, 0\)"),
-        (lambda: mask_conventions(CAUSAL[0]), ValueError, r"got \(6,\)"),
-        (lambda: mask_conventions(CAUSAL.to("meta")), ValueError, "keep is on the meta device"),
-        (lambda: mask_conventions(CAUSAL, words=("a",)), ValueError, "words has 1 labels for 6 tokens"),
+        (lambda: mask_conventions([[True]]), TYPE, "keep must be a bool tensor with True = may attend, got list"),
+        (lambda: mask_conventions(torch.ones(2, 2)), TYPE, "got torch.float32"),
+        (lambda: mask_conventions(CAUSAL[:4]), VALUE, r"as many queries as keys, 8 at most, got \(4, 6\): give a"),
+        (lambda: mask_conventions(causal_keep(9)), VALUE, r"got \(9, 9\)"),
+        (lambda: mask_conventions(causal_keep(0)), VALUE, r"got \(0, 0\)"),
+        (lambda: mask_conventions(CAUSAL[0]), VALUE, r"got \(6,\)"),
+        (lambda: mask_conventions(CAUSAL.to("meta")), VALUE, "keep is on the meta device"),
+        (lambda: mask_conventions(CAUSAL, words=("a",)), VALUE, "words has 1 labels for 6 tokens"),
     ],
 )
 def test_bad_input_is_refused_in_words(call, error, words):

@@ -10,7 +10,7 @@ from course_lib.pictures import draw_wrong_view, memory_row
 from course_lib.pictures.memory.visible_part import sample_corner
 from course_lib.pictures.style import FAINT, HIGHLIGHT, PLAIN, darken, head_color
 
-from .picture_checks import check_drawing
+from .picture_checks import TYPE, VALUE, check_drawing
 
 WORDS = ("Dream", "big", "and", "work", "for", "it")
 LABELS = ("queries", ".view(1, 6, 2, 2)", ".transpose(1, 2)", ".contiguous()")
@@ -559,74 +559,62 @@ Q = torch.arange(24).view(1, 6, 4)
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: memory_row(), ValueError, "got no tensor: give one or more"),
-        (lambda: memory_row([1, 2]), TypeError, r"tensors\[0\] must be a tensor, got list"),
-        (lambda: memory_row(Q, None), TypeError, r"tensors\[1\] must be a tensor, got NoneType"),
-        (lambda: memory_row(torch.ones(2, dtype=torch.complex64)), TypeError, r"complex64: give its \.real or \.imag"),
-        (lambda: memory_row(torch.ones(2).to_sparse()), ValueError, "no strides to draw .*sparse_coo.*dense tensor"),
-        (lambda: memory_row(torch.ones(2, device="meta")), ValueError, "on the meta device and holds no numbers"),
-        (lambda: memory_row(torch.ones(2, 0)), ValueError, r"has the shape \(2, 0\) and no element in it"),
-        (lambda: memory_row(torch.ones(1).expand(10**10)), ValueError, "10,000,000,000 elements.*give a slice"),
-        (lambda: memory_row(Q, names=["a", "b"]), ValueError, "names has 2 entries for 1 tensors"),
-        (
-            lambda: memory_row(Q, words=["a"]),
-            ValueError,
-            r"words has 1 labels for 6 tokens: give one per token",
-        ),
+        (lambda: memory_row(), VALUE, "got no tensor: give one or more"),
+        (lambda: memory_row([1, 2]), TYPE, r"tensors\[0\] must be a tensor, got list"),
+        (lambda: memory_row(Q, None), TYPE, r"tensors\[1\] must be a tensor, got NoneType"),
+        (lambda: memory_row(torch.ones(2, dtype=torch.complex64)), TYPE, r"complex64: give its \.real or \.imag"),
+        (lambda: memory_row(torch.ones(2).to_sparse()), VALUE, "no strides to draw .*sparse_coo.*dense tensor"),
+        (lambda: memory_row(torch.ones(2, device="meta")), VALUE, "on the meta device and holds no numbers"),
+        (lambda: memory_row(torch.ones(2, 0)), VALUE, r"has the shape \(2, 0\) and no element in it"),
+        (lambda: memory_row(torch.ones(1).expand(10**10)), VALUE, "10,000,000,000 elements.*give a slice"),
+        (lambda: memory_row(Q, names=["a", "b"]), VALUE, "names has 2 entries for 1 tensors"),
+        (lambda: memory_row(Q, words=["a"]), VALUE, r"words has 1 labels for 6 tokens: give one per token"),
         (
             lambda: memory_row(Q[0, 0], words=["a"]),
-            ValueError,
+            VALUE,
             r"words label axis -2 of the first tensor, which has the shape \(4,\)",
         ),
-        (lambda: memory_row(Q, num_heads=3), ValueError, "num_heads=3 does not divide the width 4: give a divisor"),
-        (lambda: memory_row(Q, num_heads=0), ValueError, "num_heads=0 does not divide"),
-        (lambda: memory_row(torch.tensor(1), num_heads=1), ValueError, "num_heads=1 does not divide the width 0"),
-        (lambda: memory_row(Q, num_heads=2.0), TypeError, r"heads must be an integer, got 2\.0"),
-        (lambda: memory_row(Q, num_heads=True), TypeError, "heads must be an integer, got True"),
-        (
-            lambda: memory_row(Q[None], num_heads=2),
-            ValueError,
-            r"num_heads=2 is not the head axis.*give num_heads=1, or",
-        ),
-        (lambda: memory_row(Q[None], num_heads=1.0), TypeError, r"heads must be an integer, got 1\.0"),
+        (lambda: memory_row(Q, num_heads=3), VALUE, "num_heads=3 does not divide the width 4: give a divisor"),
+        (lambda: memory_row(Q, num_heads=0), VALUE, "num_heads=0 does not divide"),
+        (lambda: memory_row(torch.tensor(1), num_heads=1), VALUE, "num_heads=1 does not divide the width 0"),
+        (lambda: memory_row(Q, num_heads=2.0), TYPE, r"heads must be an integer, got 2\.0"),
+        (lambda: memory_row(Q, num_heads=True), TYPE, "heads must be an integer, got True"),
+        (lambda: memory_row(Q[None], num_heads=2), VALUE, r"num_heads=2 is not the head axis.*give num_heads=1, or"),
+        (lambda: memory_row(Q[None], num_heads=1.0), TYPE, r"heads must be an integer, got 1\.0"),
         (
             lambda: memory_row(Q, highlight=3),
-            TypeError,
+            TYPE,
             "highlight must be a tuple of integers, one per axis of the first tensor, got 3",
         ),
         (
             lambda: memory_row(Q, highlight=(0, 1)),
-            ValueError,
+            VALUE,
             r"highlight=\(0, 1\) is not an index of the first tensor, \(1, 6, 4\)",
         ),
-        (lambda: memory_row(Q, highlight=(0, 6, 0)), ValueError, r"highlight=\(0, 6, 0\) is not an index"),
-        (lambda: draw_wrong_view([1], num_heads=2), TypeError, "tensor must be a tensor, got list"),
+        (lambda: memory_row(Q, highlight=(0, 6, 0)), VALUE, r"highlight=\(0, 6, 0\) is not an index"),
+        (lambda: draw_wrong_view([1], num_heads=2), TYPE, "tensor must be a tensor, got list"),
         (
             lambda: draw_wrong_view(Q[0], num_heads=2),
-            ValueError,
+            VALUE,
             r"tensor must be \(batch, token, width\), got the shape \(6, 4\)",
         ),
-        (
-            lambda: draw_wrong_view(Q, num_heads=3),
-            ValueError,
-            "num_heads=3 does not divide the width 4: give a divisor",
-        ),
-        (lambda: draw_wrong_view(Q, num_heads=-1), ValueError, "num_heads=-1 does not divide"),
-        (lambda: draw_wrong_view(Q, num_heads=2.0), TypeError, r"num_heads must be an integer, got 2\.0"),
-        (lambda: draw_wrong_view(Q, num_heads=True), TypeError, "num_heads must be an integer, got True"),
+        (lambda: draw_wrong_view(Q, num_heads=3), VALUE, "num_heads=3 does not divide the width 4: give a divisor"),
+        (lambda: draw_wrong_view(Q, num_heads=-1), VALUE, "num_heads=-1 does not divide"),
+        (lambda: draw_wrong_view(Q, num_heads=2.0), TYPE, r"num_heads must be an integer, got 2\.0"),
+        (lambda: draw_wrong_view(Q, num_heads=True), TYPE, "num_heads must be an integer, got True"),
         (
             lambda: draw_wrong_view(Q, num_heads=1),
-            ValueError,
+            VALUE,
             "num_heads=1: both ways give the same, there is nothing to scramble",
         ),
         (
             lambda: draw_wrong_view(Q[:, :1], num_heads=2),
-            ValueError,
+            VALUE,
             r"one token, its shape is \(1, 1, 4\): .*nothing to scramble",
         ),
         (
             lambda: draw_wrong_view(Q, num_heads=2, words=["a"]),
-            ValueError,
+            VALUE,
             "words has 1 labels for 6 tokens: give one per token",
         ),
     ],

@@ -11,7 +11,7 @@ from course_lib.attention import apply_rotary, rotary_table
 from course_lib.pictures import draw_rotary
 from tools.notebooks.compare import same_text
 
-from .picture_checks import check_drawing, check_picture, texts_of
+from .picture_checks import TYPE, VALUE, check_drawing, check_picture, texts_of
 
 WORDS = ("Dream", "big", "and", "work", "for")
 TOKENS, PAIRS, THETA = 5, 3, 100.0
@@ -208,36 +208,36 @@ def test_no_texts_overlap_and_nothing_is_cut(drawings, num_tokens, num_pairs, wo
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: draw_rotary([[1.0]], torch.ones(2, 2)), TypeError, "before must be a tensor, got list"),
-        (lambda: draw_rotary(torch.ones(2, 2), None), TypeError, "after must be a tensor, got NoneType"),
-        (lambda: draw_rotary(torch.ones(2), torch.ones(2)), ValueError, r"before must be \(token, head_dim\)"),
+        (lambda: draw_rotary([[1.0]], torch.ones(2, 2)), TYPE, "before must be a tensor, got list"),
+        (lambda: draw_rotary(torch.ones(2, 2), None), TYPE, "after must be a tensor, got NoneType"),
+        (lambda: draw_rotary(torch.ones(2), torch.ones(2)), VALUE, r"before must be \(token, head_dim\)"),
         (
             lambda: draw_rotary(torch.ones(2, 3), torch.ones(2, 3)),
-            ValueError,
+            VALUE,
             r"before must be \(token, head_dim\) with 2 to 8 tokens and an even head_dim of at most 12, got \(2, 3\): "
             "give a part of it",
         ),
-        (lambda: draw_rotary(torch.ones(1, 2), torch.ones(1, 2)), ValueError, r"2 to 8 tokens .* got \(1, 2\)"),
-        (lambda: draw_rotary(torch.ones(9, 2), torch.ones(9, 2)), ValueError, r"2 to 8 tokens .* got \(9, 2\)"),
-        (lambda: draw_rotary(torch.ones(2, 14), torch.ones(2, 14)), ValueError, r"of at most 12, got \(2, 14\)"),
+        (lambda: draw_rotary(torch.ones(1, 2), torch.ones(1, 2)), VALUE, r"2 to 8 tokens .* got \(1, 2\)"),
+        (lambda: draw_rotary(torch.ones(9, 2), torch.ones(9, 2)), VALUE, r"2 to 8 tokens .* got \(9, 2\)"),
+        (lambda: draw_rotary(torch.ones(2, 14), torch.ones(2, 14)), VALUE, r"of at most 12, got \(2, 14\)"),
         (
             lambda: draw_rotary(torch.ones(2, 4), torch.ones(3, 4)),
-            ValueError,
+            VALUE,
             r"before \(2, 4\) and after \(3, 4\) must have the same shape",
         ),
         (
             lambda: draw_rotary(torch.ones(2, 4), torch.full((2, 4), torch.nan)),
-            ValueError,
+            VALUE,
             "after holds nan or inf, which has no angle: give finite numbers",
         ),
         (
             lambda: draw_rotary(torch.ones(2, 4), torch.ones(2, 4), pairs="thirds"),
-            ValueError,
+            VALUE,
             "pairs must be 'halves' or 'neighbours', got 'thirds'",
         ),
         (
             lambda: draw_rotary(torch.ones(2, 4), torch.ones(2, 4), words=("a",)),
-            ValueError,
+            VALUE,
             "words has 1 labels for 2 tokens",
         ),
     ],

@@ -9,7 +9,7 @@ from course_lib.attention import causal_keep
 from course_lib.pictures import draw_tiles
 from course_lib.pictures.style import HEADS, HIDDEN
 
-from .picture_checks import cells_of, check_drawing
+from .picture_checks import TYPE, VALUE, cells_of, check_drawing
 
 WINDOW = causal_keep(10) & ~causal_keep(10).tril(-4)  # each query sees itself and three before it
 
@@ -55,11 +55,11 @@ def test_the_drawing_names_each_tile(drawings):
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ((torch.ones(4, 4), 2), TypeError, "keep must be a bool tensor with True = may attend, got torch.float32."),
-        ((causal_keep(4)[None], 2), ValueError, "keep must be (query, key), got (1, 4, 4): give the mask of one head."),
-        ((causal_keep(4), 2.0), TypeError, "size must be an integer, got 2.0."),
-        ((causal_keep(4), 0), ValueError, "size must make 1 to 8 tiles a side of 4 tokens, got 0."),
-        ((causal_keep(20), 2), ValueError, "size must make 1 to 8 tiles a side of 20 tokens, got 2."),
+        ((torch.ones(4, 4), 2), TYPE, "keep must be a bool tensor with True = may attend, got torch.float32."),
+        ((causal_keep(4)[None], 2), VALUE, "keep must be (query, key), got (1, 4, 4): give the mask of one head."),
+        ((causal_keep(4), 2.0), TYPE, "size must be an integer, got 2.0."),
+        ((causal_keep(4), 0), VALUE, "size must make 1 to 8 tiles a side of 4 tokens, got 0."),
+        ((causal_keep(20), 2), VALUE, "size must make 1 to 8 tiles a side of 20 tokens, got 2."),
     ],
 )
 def test_bad_input_is_refused(given, error, said):

@@ -6,7 +6,7 @@ import torch
 from course_lib.mistakes import CATALOGUE
 from course_lib.stories import with_attention
 from course_lib.stories.forms import new_storyteller
-from tools.book.storyteller import loss_and_facts, low_to_high, of_all_runs, runs
+from tools.book.storyteller import loss_and_facts, low_to_high, of_all_runs, runs, write_story
 from tools.storyteller.consequences import EDITED, FORM, IN_CACHE, PLANTED, RIGHT, ROTARY_FORM, attention_with
 
 BEGINNING = "Once there was an owl named Ida. One morning Ida met a cat."
@@ -65,3 +65,12 @@ def test_cells_of_the_table():
     assert loss_and_facts(runs) == ("0.25–0.50", "12 of 20")
     assert loss_and_facts([]) == ("–", "–")
     assert low_to_high([0.301, 0.299]) == "0.30"
+
+
+def test_the_page_in_which_it_writes_has_a_preview(tmp_path):
+    page = write_story(tmp_path, "https://x.org/").read_text(encoding="utf-8")
+    head = page.partition("</head>")[0]
+    for tag in ('og:title" content="A storyteller"', 'og:image" content="https://x.org/_static/previews/story.png"'):
+        assert f'<meta property="{tag}>' in head
+    assert head.count('name="description"') == 1 and "name=description" not in head
+    assert '<meta name="twitter:card" content="summary_large_image">' in head and "little stories" in head

@@ -8,8 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-from course_lib.stories import load_storyteller, save_page
-
 from . import real_bugs, sessions, storyteller
 from .excerpts import write_articles
 from .exercises import write_exercises
@@ -62,7 +60,7 @@ def main() -> int:
     lighten(html)
     write_articles(html)
     write_recordings(ROOT, html)
-    save_page(load_storyteller("best"), html / "story.html")
+    storyteller.write_story(html, site)
     write_figures(ROOT, html)
     write_site_files(html, site)
     read = read_pages(html)

@@ -58,16 +58,16 @@ FIGURES = (
     ),
     Entry(
         "drag_the_query",
-        "Drag a query among six keys: the scores, the attention weights and the context answer, and a slider shows "
-        "what another divisor would do.",
+        "Drag a query among six keys: the scores, the attention weights and the context answer. A slider shows what "
+        "another divisor would do, and random vectors of 2 to 256 numbers show why there is one.",
         "01_single_head",
         live.drag_the_query,
         "one_head",
     ),
     Entry(
         "own_words",
-        "Type words of your own, and see from each of them where a trained head looks: from a colour at the thing that "
-        "has it, from “was” at the one who is meant.",
+        "Type words of your own, and see from each of them where a trained head looks: from a colour at a thing that "
+        "has one, from “was” at a name.",
         "01_single_head",
         live.own_words,
         "one_head",
@@ -82,14 +82,16 @@ FIGURES = (
     ),
     Entry(
         "decode",
-        "A text, token by token, in a cache that keeps all, forgets, keeps a sink, or is cut into pages.",
+        "A text, token by token, in a cache that keeps all, forgets, keeps a sink, or is cut into pages; and the bytes "
+        "of published models.",
         "09_llama",
         live.decode,
         "decoding_step",
     ),
     Entry(
         "share_keys_and_values",
-        "From a kv head for each query head to one for all: the bytes kept and read, and the facts that remain.",
+        "From a kv head for each query head to one for all: the bytes kept and read, and the facts that "
+        "remain in three trainings.",
         "06_multi_query",
         live.share_keys_and_values,
         "grouped_query",

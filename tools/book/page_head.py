@@ -41,7 +41,9 @@ def kind_of(page: str) -> str:
     folder, name = page.split("/")[0], page.split("/")[-1]
     if (kind := OF_LESSONS.get(name, name)) in KINDS and folder in ("figures", "notebooks"):
         return kind
-    return {"notebooks": "lesson", "mistakes": "mistake", "recordings": "recording"}.get(folder, "front")
+    return {"story": "story", "notebooks": "lesson", "mistakes": "mistake", "recordings": "recording"}.get(
+        folder, "front"
+    )
 
 
 def head_of(site: str, page: str, title: str, description: str, image: str = "", alt: str = "") -> str:

@@ -1,11 +1,12 @@
 """Draw the pictures that messengers and forums show beside a link, one for each kind of page."""
 
+import base64
 import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 import matplotlib
@@ -14,6 +15,8 @@ from PIL import Image
 
 from course_lib.pictures import PALETTE, Picture, live
 from tools import figures
+
+from .lessons import read
 
 WIDTH, HEIGHT = 1200, 630  # pixels, the size that all of those who show previews ask for
 FOLDER = "previews"  # below the site's _static
@@ -56,6 +59,12 @@ PREVIEWS = {
         figures.attention_within_each_head,
         "For each of two heads: scores, attention weights under a causal mask, and context.",
     ),
+    "story": Preview(
+        "A storyteller",
+        "A small model writes little stories, and every word shows where it looked.",
+        lambda: live.own_words().picture,
+        "The words of a story, and how much a head gives to each of them.",
+    ),
     "mistake": Preview(
         "A mistake in attention code that no error reports",
         "The code, what the doctor says of it, and the line to write instead.",
@@ -69,6 +78,9 @@ PREVIEWS = {
         "The input times the weight matrix W_q gives the queries; one row and one column are outlined.",
     ),
 }
+STORED = re.compile(
+    r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]+)">.*?<figcaption>(.*?)</figcaption>', re.DOTALL
+)
 MOVES = "A figure that moves: drag, press or type, and the numbers answer."
 OF_LESSONS = {  # the figure whose question a lesson's page shows
     "01_single_head": "drag_the_query",
@@ -80,17 +92,31 @@ OF_LESSONS = {  # the figure whose question a lesson's page shows
     "14_fast": "roofline",
     "16_many_devices": "devices",
 }
-KINDS = (*PREVIEWS, *(name for name in live.__all__ if name != "Figure"))
+LESSONS = {path.stem: path for path in sorted(Path(__file__).parents[2].glob("notebooks/[0-9][0-9]_*.ipynb"))}
+OTHERS = [lesson for lesson in LESSONS if lesson not in OF_LESSONS]  # each shows its first picture
+KINDS = (*PREVIEWS, *(name for name in live.__all__ if name != "Figure"), *OTHERS)
 
 
 @cache
 def preview_of(kind: str) -> Preview:
-    """Return the preview of a kind of page, or of a figure that moves."""
+    """Return the preview of a kind of page, of a figure that moves, or of a lesson."""
     if kind in PREVIEWS:
         return PREVIEWS[kind]
+    if kind in LESSONS:
+        return _of_lesson(kind)
     figure: live.Figure = getattr(live, kind)()
     picture = PREVIEWS["front"].picture if kind == "why_transpose" else lambda: figure.picture
     return Preview(figure.title, MOVES, picture, figure.picture.caption)
+
+
+def _of_lesson(lesson: str) -> Preview:
+    """Return the preview of a lesson, with the first picture that its notebook stores."""
+    cells = read(LESSONS[lesson]).cells
+    pages = (output.get("data", {}).get("text/html", "") for cell in cells for output in cell.get("outputs", []))
+    svg, caption = next(filter(None, map(STORED.search, pages))).groups()
+    picture = Picture(svg=base64.b64decode(svg).decode(), description="", caption=unescape(caption))
+    title = cells[0].source.splitlines()[0].removeprefix("# ")
+    return Preview(title, PREVIEWS["lesson"].line, lambda: picture, picture.caption)
 
 
 def write_previews(folder: Path) -> None:

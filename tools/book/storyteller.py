@@ -1,15 +1,20 @@
-"""Write the page on the storyteller, from what its last training stored."""
+"""Write the page on the storyteller, from what its last training stored, and the page in which it writes."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from html import unescape
+from pathlib import Path
 from typing import Any
 
 from course_lib.mistakes import CATALOGUE
-from course_lib.stories import KINDS, TRAINED, stories, words
+from course_lib.stories import KINDS, TRAINED, load_storyteller, save_page, stories, words
 from course_lib.wording import counted
 
 from . import markdown
+from .page_head import head_of
+from .preview import preview_of
 
 LATER = "planted later: loss", "planted later: facts kept"
 LONG = 90  # words and signs
@@ -17,6 +22,16 @@ SHOWN = 3  # stories of the language
 COLUMNS, NOTHING = {"trained": "Trained with it", "put_in": "Planted later"}, "(nothing)"
 Row = Mapping[str, Any]
 Consequences = Mapping[str, Mapping[str, Sequence[Row]]]  # mistake -> column -> measurements
+
+
+def write_story(html: Path, site: str) -> Path:
+    """Write the page in which the best storyteller writes, with what it says of itself where its address is shared."""
+    page = save_page(load_storyteller("best"), html / "story.html")
+    text = page.read_text(encoding="utf-8")
+    before, _, says, after = re.split(r'(<meta name=description content="([^"]*)">)', text)
+    head = head_of(site, "story", preview_of("story").heading, unescape(says))
+    page.write_text(f"{before}{head}{after}", encoding="utf-8")
+    return page
 
 
 def parts() -> dict[str, str]:

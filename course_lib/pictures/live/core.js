@@ -10,6 +10,11 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+function styled(element, style) {
+  Object.assign(element.style, style);
+  return element;
+}
+
 // A sentence as nodes: `code`, and what is wrong between stars.
 function prose(text) {
   return text.split(/(`[^`]*`|\*[^*]+\*)/).filter(Boolean).map(part => {
@@ -35,6 +40,15 @@ class Sentence {
   }
 }
 
+// The left and right arrow keys, wherever nothing else takes them.
+function onArrows(turn) {
+  addEventListener("keydown", event => {
+    const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+    if (!step || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea, select")) return;
+    if (turn(step) !== false) event.preventDefault();
+  });
+}
+
 // Buttons for the steps, and the left and right arrow keys.
 class Steps {
   constructor(names, show) {
@@ -44,12 +58,7 @@ class Steps {
     this.next = make("button", {type: "button", className: "turn next", textContent: "Next →", onclick: () => this.go(this.now + 1)});
     this.element = make("nav", {id: "steps"}, make("div", {className: "names"}, ...this.buttons), make("div", {className: "turns"}, this.back, this.next));
     this.element.setAttribute("aria-label", "Steps");
-    addEventListener("keydown", event => {
-      const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-      if (!step || !this.element.isConnected || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("input, textarea, select")) return;
-      event.preventDefault();
-      this.go(this.now + step);
-    });
+    onArrows(step => this.element.isConnected && this.go(this.now + step));
   }
   go(number) {
     this.now = Math.max(0, Math.min(this.names.length - 1, number));
@@ -65,6 +74,10 @@ const address = {
   set(text) {
     clearTimeout(this.waiting);  // browsers refuse more than some changes a second
     if (location.protocol !== "about:") this.waiting = setTimeout(() => history.replaceState(null, "", `#${encodeURIComponent(text)}`), 200);
+  },
+  follow(open) {
+    addEventListener("hashchange", open);
+    open();
   },
 };
 
@@ -142,20 +155,23 @@ class Stage {
     return this.plans.get(tables);
   }
 
-  // Where each cell and label goes: tables side by side, as many as fit, each line of them in the middle.
+  // Where each cell and label goes: tables side by side, as many as fit, each line of them in the middle. Where it is narrow,
+  // a table has no row labels that the one beside it has already, and a mark stands in two lines.
   plan(tables) {
-    const narrow = this.width < 560, size = narrow ? [27, 26] : [38, 32], [wide, high] = size.map(side => side + 3), font = narrow ? 13 : 14;
-    const most = Math.max(1, Math.floor(this.width / wide)), gap = narrow ? 14 : 30;
-    const boxes = tables.map(({title, rows}) => {
+    const narrow = this.width < 560, size = narrow ? [this.width < 320 ? 24 : 27, 26] : [38, 32], [wide, high] = size.map(side => side + 3), font = narrow ? 13 : 14;
+    const most = Math.max(1, Math.floor(this.width / wide)), gap = narrow ? 12 : 30;
+    const mark = row => narrow ? row.mark.split(", ") : [row.mark], small = narrow ? 11 : 14;
+    const boxes = tables.map(({title, rows}, number) => {
       const left = Math.max(0, ...rows.map(row => row.label ? this.widthOf(row.label, font) + 9 : 4));
-      const right = Math.max(0, ...rows.map(row => row.mark ? this.widthOf(row.mark, font) + 9 : 0));
+      const right = Math.max(0, ...rows.map(row => row.mark ? Math.max(...mark(row).map(part => this.widthOf(part, small))) + 9 : 0));
+      const again = narrow && number && rows.every((row, r) => row.label === tables[0].rows[r]?.label);
       const columns = Math.min(most, 12, Math.max(...rows.map(row => row.cells.length)));
       const lines = rows.map(row => Math.ceil(row.cells.length / columns));
       const top = title ? 26 : 0;
-      return {title, rows, left, columns, lines, top, width: Math.max(left + columns * wide + right, this.widthOf(title ?? "", font + 1)),
+      return {title, rows, left, columns, lines, top, spared: again ? left - 4 : 0, width: Math.max(left + columns * wide + right, this.widthOf(title ?? "", font + 1)),
         height: top + high * lines.reduce((a, b) => a + b, 0)};
     });
-    const at = new Map(), labels = [], total = some => some.reduce((sum, box) => sum + box.width + gap, -gap);
+    const at = new Map(), labels = [], total = some => some.reduce((sum, box) => sum + box.width + gap - box.spared, some[0].spared - gap);
     let per = 1;  // tables side by side
     while (per < boxes.length && total(boxes.slice(0, per + 1)) <= this.width) per++;
     per = Math.ceil(boxes.length / Math.ceil(boxes.length / per));  // as many in each line
@@ -164,17 +180,17 @@ class Stage {
       const line = boxes.slice(first, first + per);
       let x = Math.max(2, Math.floor((this.width - total(line)) / 2));
       for (const box of line) {
-        const left = x + box.left, top = y + box.top;
+        const labelled = box === line[0] || !box.spared, left = x + (labelled ? box.left : 4), top = y + box.top;
         labels.push({x: left - 4, y: top - 4, text: "", kind: "box", size: [box.columns * wide + 5, box.height - box.top + 5]});
         if (box.title) labels.push({x: left, y: y - 2, text: box.title, kind: "title"});
         let rowTop = top;
         box.rows.forEach((row, r) => {
-          if (row.label) labels.push({x, y: rowTop + high / 2 - 13, text: row.label, kind: "row", size: [box.left - 9, 24]});
+          if (row.label && labelled) labels.push({x, y: rowTop + high / 2 - 13, text: row.label, kind: "row", size: [box.left - 9, 24]});
           row.cells.forEach((element, i) => at.set(element, [left + (i % box.columns) * wide, rowTop + Math.floor(i / box.columns) * high]));
-          if (row.mark) labels.push({x: left + box.columns * wide + 7, y: rowTop + high / 2 - 13, text: row.mark, kind: row.wrong ? "mark wrong" : "mark"});
+          if (row.mark) labels.push({x: left + box.columns * wide + 7, y: rowTop + (mark(row)[1] ? 0 : high / 2 - 13), text: mark(row).join("\n"), kind: `mark${row.wrong ? " wrong" : ""}${mark(row)[1] ? " two" : ""}`});
           rowTop += high * box.lines[r];
         });
-        x += box.width + gap;
+        x += box.width + gap - (labelled ? 0 : box.spared);
       }
       y += Math.max(...line.map(box => box.height)) + 18;
     }
@@ -272,6 +288,11 @@ function begin(...parts) {
   new ResizeObserver(tell).observe(document.documentElement);
 }
 
+const three = number => number.toLocaleString("en", {maximumSignificantDigits: 3});
+function inUnits(number, [unit, ...larger], each = 1000) {
+  return number < each - .5 || !larger.length ? `${three(number)} ${unit}`.trim() : inUnits(number / each, larger, each);
+}
+const inBytes = bytes => inUnits(bytes, ["bytes", "KiB", "MiB", "GiB"], 1024);
 const sum = numbers => numbers.reduce((a, b) => a + b, 0);
 const dot = (a, b) => sum(a.map((number, i) => number * b[i]));
 const signed = number => number.toFixed(2).replace("-", "−");

@@ -1,13 +1,15 @@
 // A text, token by token, and what four caches keep of it.
 
 const OTHER = -2;  // in place of a position: a slot of the other text
-const {words, caches, blockSize, kept} = data;
+const {words, caches, blockSize, kept, real, length, models} = data;
 const word = position => `“${words[position]}”`, counted = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
 const said = new Sentence(caches.flatMap(cache => cache.steps.map(step => step.says)));
 const facts = make("dl", {className: "facts"});
 const memory = make("div", {className: "caches"});
 const slider = new Slider("Token", words.length - 1, position => steps.go(position));
-let chosen = 0;  // of the caches
+const atSize = make("p", {className: "note"}), room = make("div", {className: "share"}, make("i"));
+const published = new Choice("In a published model", models.map(({name}) => name), number => layReal(number));
+let chosen = 0, model = 1;  // of the caches, and of the published models
 
 const choice = new Choice("Which cache?", caches.map(({name}) => name), number => {
   chosen = number;
@@ -23,7 +25,7 @@ const stateOf = (position, now, slots) => position > now ? "to come" : slots.inc
 function show(now) {
   const cache = caches[chosen], step = cache.steps[now], before = now ? cache.steps[now - 1].slots : [];
   choice.press(chosen);
-  choice.buttons.forEach((button, i) => { button.lastChild.textContent = ` ${caches[i].steps[now].kept} bytes`; });
+  choice.buttons.forEach((button, i) => { button.lastChild.textContent = ` ${caches[i].steps[now].kept} of ${caches[i].steps[now].reserved} bytes`; });
   slider.set(now, `${now}, ${word(now)}`);
   steps.buttons.forEach((button, position) => {
     const state = stateOf(position, now, step.slots);
@@ -33,6 +35,7 @@ function show(now) {
   said.say(step.says);
   layMemory(step, before, now);
   layFacts(step, now);
+  layReal(model);
   address.set(`${cache.name}:${now}`);
 }
 
@@ -70,11 +73,19 @@ function layFacts({read, kept: bytes, reserved, table}, now) {
   facts.replaceChildren(...rows.flatMap(([name, ...parts]) => [make("dt", {textContent: name}), make("dd", {}, ...parts)]));
 }
 
-begin(choice.element, said.element, steps.element, slider.element, memory, facts);
-function open() {
+// What the chosen cache holds of a long text in a published model, and what it has reserved.
+function layReal(number) {
+  model = number;
+  const {name, token, after} = models[number], [held, reserved] = after[chosen], most = Math.max(...after.map(([, all]) => all));
+  published.press(number);
+  room.style.width = `${100 * reserved / most}%`;
+  room.firstChild.style.width = `${100 * held / reserved}%`;
+  atSize.textContent = `${name} keeps ${inBytes(token)} a token, over all its layers. With ${real[chosen]}, a text of ${length.toLocaleString("en")} tokens uses ${inBytes(held)} of ${inBytes(reserved)} reserved.`;
+}
+
+begin(choice.element, said.element, steps.element, slider.element, memory, facts, published.element, room, atSize);
+address.follow(() => {
   const [name, now] = address.get().split(":");
   chosen = Math.max(0, caches.findIndex(cache => cache.name === name));
   steps.go(Number(now) || 0);
-}
-addEventListener("hashchange", open);
-open();
+});

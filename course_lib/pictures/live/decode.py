@@ -18,6 +18,7 @@ from course_lib.pictures.table import Table, labels_of
 from course_lib.wording import listed
 
 from .figure import Figure
+from .share_keys_and_values import PUBLISHED, Model, cache_bytes
 
 TITLE = "What does a cache keep?"
 WORDS = (*dream_big().words, "small", "steps", "lead", "to", "big", "dreams")
@@ -26,6 +27,14 @@ DTYPE = torch.float16
 WINDOW, NUM_SINKS = 4, 1
 BLOCK_SIZE, NUM_BLOCKS = 4, 4
 STILL = 6  # the token after which the caches are drawn
+ROOM = NUM_BLOCKS * BLOCK_SIZE  # tokens for which a cache that keeps all is reserved
+LENGTH, BLOCK = 5000, 16  # of a text in a published model, of its pages
+REAL = {  # as the four caches, in sizes that are in use: tokens that they hold after this text, and those reserved
+    "a cache for 8,192 tokens": (LENGTH, 8192),
+    "a window of 4,096 tokens": (4096, 4096),
+    "a window of 4,092 tokens beside 4 sinks": (4096, 4096),
+    f"pages of {BLOCK} tokens": (LENGTH, -(-LENGTH // BLOCK) * BLOCK),
+}
 OTHER_LENGTH = 8  # tokens of another text that shares the pages
 EMPTY, OTHER = -1, -2  # in place of a position, for a slot of nobody and of the other text
 NEW = torch.zeros(1, 1, 1, HEAD_DIM, dtype=DTYPE)  # (batch, kv head, new token, head_dim)
@@ -54,7 +63,8 @@ class Step(NamedTuple):
 def decode() -> Figure:
     """Return the figure that reads a text token by token, with four caches to choose from.
 
-    It shows which keys and values each step reads, which of them are overwritten, and the bytes.
+    It shows which keys and values each step reads, which of them are overwritten, and the bytes, also those of
+    published models.
 
     Example:
         >>> decode().save("decode.html")
@@ -67,6 +77,9 @@ def decode() -> Figure:
         "kept": f"{2 * NEW.nbytes} a token, for a key and a value of {size}",
         "blockSize": BLOCK_SIZE,
         "caches": [{"name": run.name, "steps": [step._asdict() for step in run.steps]} for run in runs],
+        "real": list(REAL),
+        "length": LENGTH,
+        "models": [_bytes_of(model) for model in PUBLISHED],
     }
     caption = (
         "Queries are never kept. A window forgets, a sink keeps the first token, pages are reserved as the text grows."
@@ -79,13 +92,19 @@ def decode() -> Figure:
 def _runs() -> dict[str, Iterator[Step]]:
     sizes: Any = {"head_dim": HEAD_DIM, "dtype": DTYPE}
     return {
-        "Keep all": _steps(KVCache(1, 1, len(WORDS), **sizes)),
+        "Keep all": _steps(KVCache(1, 1, ROOM, **sizes)),
         f"Window of {WINDOW}": _steps(RollingKVCache(1, 1, WINDOW, **sizes)),
         f"Window of {WINDOW - NUM_SINKS}, and a sink": _steps(
             RollingKVCache(1, 1, WINDOW - NUM_SINKS, **sizes, num_sinks=NUM_SINKS)
         ),
         "Pages": _paged_steps(BlockPool(NUM_BLOCKS, BLOCK_SIZE, 1, **sizes)),
     }
+
+
+def _bytes_of(model: Model) -> dict[str, Any]:
+    """Return what a published model keeps of a token, and what each cache holds and reserves after a text."""
+    token = cache_bytes(model, model.kv_heads or model.heads, 1)
+    return {"name": model.name, "token": token, "after": [[token * n for n in pair] for pair in REAL.values()]}
 
 
 def _steps(cache: KVCache) -> Iterator[Step]:
@@ -103,6 +122,8 @@ def _steps(cache: KVCache) -> Iterator[Step]:
 
 def _said_of(position: int, before: int, sinks: int) -> str:
     word = WORDS[position]
+    if position == len(WORDS) - 1 and before == EMPTY:
+        return f"The text ends with “{word}”, and {ROOM - len(WORDS)} of {ROOM} slots were reserved in vain."
     if position == 0:
         kept = "for good, as a sink" if sinks else "for the words to come"
         return f"“{word}” is the first word: its key and value are kept {kept}, but its query is not."
@@ -132,7 +153,10 @@ def _paged_steps(pool: BlockPool) -> Iterator[Step]:
                 block = cache.block_table[token // BLOCK_SIZE]
                 slots[block * BLOCK_SIZE + token % BLOCK_SIZE] = token if cache is ours else OTHER
         table, last = list(ours.block_table), ours.block_table[-1]
-        if ended:
+        if position == len(WORDS) - 1:
+            says = f"The text ends with “{word}”, and block {pool.free_blocks[-1]} is free for another text, where "
+            says += f"a cache that keeps all has reserved {ROOM} slots from the first word on."
+        elif ended:
             says = f"The other text has ended and its blocks are free: “{word}” takes block {last}, and the block table"
             says += f" {table} keeps the order."
         elif len(table) > blocks:

@@ -28,7 +28,6 @@ function decodingStep(n, state) {
 }
 const held = n => sum(bytesOnDevice(n, state)), fits = n => held(n) <= memory, gigabytes = n => Math.ceil(held(n) / 1e9);
 
-const three = number => number.toLocaleString("en", {maximumSignificantDigits: 3});
 const inMs = seconds => (1000 * seconds).toFixed(1);
 const wait = seconds => `${three(1e6 * seconds)}\u00a0µs`, send = rate => `${three(rate / 1e9)}\u00a0GB/s`;
 const NAMES = {
@@ -42,11 +41,6 @@ const NAMES = {
 const sliders = Object.entries(NAMES).map(([name, [title]]) => new Slider(title, values[name].length - 1, number => set({[name]: values[name][number]})));
 const choice = new Choice("All-reduce", ways, way => set({way}));
 const said = new Sentence(Object.values(SAYS)), bars = make("dl", {className: "facts"});
-
-function styled(element, style) {
-  Object.assign(element.style, style);
-  return element;
-}
 
 function sentence(best, steps) {
   const n = best ?? degrees.at(-1), more = 2 * n, shown = {n, more, gigabytes: gigabytes(n), memory: memory / 1e9, kvHeads: model.kv_heads};
@@ -79,11 +73,9 @@ function set(change) {
   show();
 }
 
-begin(choice.element, said.element, bars, make("p", {className: "note", textContent: `Milliseconds of one decoding step of Llama 3 70B, ${bytes} bytes a number, on H100s, ${machine} in a machine. Reading, sending and waiting are taken to follow one another.`}),
-  styled(make("div", {}, ...sliders.map(slider => slider.element)), {display: "grid", gridTemplateColumns: "repeat(auto-fit, minmax(15rem, 1fr))", gap: "0 1.5rem"}));
-function open() {
+const note = make("p", {className: "note", textContent: `Milliseconds of one decoding step of Llama 3 70B, ${bytes} bytes a number, on H100s, ${machine} in a machine. Reading, sending and waiting are taken to follow one another.`});
+begin(choice.element, said.element, make("div", {className: "beside"}, make("div", {}, bars, note), make("div", {className: "sliders"}, ...sliders.map(slider => slider.element))));
+address.follow(() => {
   const [way, ...numbers] = address.get().split(",").map(Number);
   set({...Object.fromEntries(Object.keys(NAMES).map((name, i) => [name, values[name][numbers[i]] ?? first[name]])), way: way in ways ? way : 0});
-}
-addEventListener("hashchange", open);
-open();
+});

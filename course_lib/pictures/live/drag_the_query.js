@@ -1,10 +1,10 @@
 // A query that the reader drags among the keys of a head: scores, attention weights, and the context that follows.
 // Queries and keys of any width are drawn in a plane for each word, which holds its query and shows its scores exactly.
 
-const {words, planes, values, divisors, width} = data;
+const {words, planes, values, divisors, width, random} = data;
 const LONGEST = `Divided by √64, the scores lie so close together that no word gets more than 20% of the weight: √64 is meant for `
   + `64 numbers per vector, and these have ${width}.`;
-const NOTE = `A score is a sum of d products, and varies about √d times as much as a single product. Here d is ${width}.`
+const NOTE = `A score is a sum of d products, and varies about √d times as much as a single product. Here d is ${width}; below it is yours to choose.`
   + (width === 2 ? "" : " The plane contains the word's query and the direction across it in which the keys vary most. Every score in it is exact: the rest of a key adds nothing.");
 const said = new Sentence([LONGEST]);
 let word, keys, query, d, sides, compare, arrows, asked, name, handle;  // the keys are those that the word may see
@@ -120,15 +120,39 @@ function ask(to, by = d) {
   address.set(`${query.map(number => +number.toFixed(4))}/${d}/${word}`);
 }
 
+// Random queries and keys of d numbers each: what becomes of their scores, undivided and divided.
+const chance = number => number < .095 ? String(+number.toPrecision(1)) : number.toFixed(2);
+const why = make("p"), ranks = make("tbody");
+why.setAttribute("aria-live", "polite");
+const sizes = new Choice("Numbers in each query and key: d", random.map(({d}) => d), number => draw(number));
+function draw(number) {
+  const {d, spread, weights, slopes} = random[number], small = 2 * slopes[0] > slopes[1];
+  sizes.press(number);
+  why.replaceChildren(...prose(`A score adds up ${d} products, and those of random queries and keys have a spread of ${spread[0].toFixed(1)}, about √${d}. Softmax then gives one key of six ${percent(weights[0][0])} `
+    + `of the weight. Gradients pass softmax by the slopes w(1 − w), which ${small ? `sum to ${chance(slopes[0])}` : `*sum to only ${chance(slopes[0])}*`} here, so a query that looks at the wrong key ${small ? "can still learn" : "hardly learns"} to look elsewhere. `
+    + `Divided by √${d} = ${+Math.sqrt(d).toFixed(2)}, the spread is ${spread[1].toFixed(1)}, as for every d, and the slopes sum to ${chance(slopes[1])}.`));
+  ranks.replaceChildren(...weights[0].map((_, rank) => make("tr", {}, make("th", {scope: "row", textContent: ["largest", "second", "third", "fourth", "fifth", "smallest"][rank]}),
+    ...weights.map(each => {
+      const bar = make("td", {className: "bar", textContent: percent(each[rank])});
+      styled(bar, {color: "var(--ink)"}).style.setProperty("--weight", each[rank]);
+      return bar;
+    }))), ...[["spread", spread.map(one => one.toFixed(1))], ["Σ w(1 − w)", slopes.map(chance)]].map(([name, numbers]) =>
+    make("tr", {}, make("th", {scope: "row", textContent: name}), ...numbers.map(textContent => make("td", {textContent})))));
+}
+
 const part = (title, kind, ...children) => make("section", {className: kind}, make("h2", {}, ...prose(title)), ...children);
 const choices = make("div", {className: "choices"}, make("div", {className: "examples"}, make("span", {textContent: "Take the query of"}), ...own),
   slider.element, make("p", {className: "note", textContent: NOTE}));
+const columns = make("tr", {}, ...["weight", "undivided", "divided"].map(textContent => make("th", {scope: "col", textContent})));
 begin(said.element, make("div", {className: "planes"}, part("Compare: drag the query", "plane-of-keys", stage), part("Weigh: softmax", "weights", table), choices,
-  part("Mix: the context among the values", "plane-of-values", blend.element)));
-const open = () => {
+  part("Mix: the context among the values", "plane-of-values", blend.element)),
+part("Why divide by √d? Random queries and keys", "", make("div", {className: "painted"}, make("div", {}, sizes.element, why),
+  make("table", {className: "weigh"}, make("thead", {}, columns), ranks)),
+make("p", {className: "note", textContent: `Each number is drawn with a spread of 1. The weights w are means over ${random[0].pairs.toLocaleString("en")} queries with six keys each; the sum Σ of the slopes is that of the median query.`})));
+draw(random.length - 2);
+onArrows(step => ask([query[0] + step / 10, query[1]]));
+address.follow(() => {
   const [, x, y, by, at = data.first] = /^(-?[\d.]+),(-?[\d.]+)\/(\d+)(?:\/(\d+))?$/.exec(address.get()) ?? [];
   if (divisors.includes(Number(by)) && planes[at]) take(Number(at), [Number(x), Number(y)], Number(by));
   else take(data.first, undefined, width);
-};
-addEventListener("hashchange", open);
-open();
+});

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from .toy_head import toy_projections
 
 FIRST = dream_big().words.index("work")  # the word of the toy head whose query is shown first
 DIVISORS = (1, 2, 4, 8, 16, 32, 64)  # scores are divided by the square root of one of them
+RANDOM, PAIRS, KEYS = (2, 8, 64, 256), 2000, 6  # widths of random vectors, and how many queries with how many keys
 DIGITS = 5  # of what is drawn: machines differ in the sixth of what they compute in float32
 ALONG = "the sideways part", "the part along the query"  # axes of the plane of a query that is wider than 2
 PRINCIPAL = "the first principal component", "the second"
@@ -41,7 +43,8 @@ def drag_the_query(
 ) -> Figure:
     """Return the figure in which a reader drags a query among keys, and the context follows within the values' hull.
 
-    A slider chooses the d by whose square root the scores are divided. Vectors of width 2 are drawn as they are. Wider
+    A slider chooses the d by whose square root the scores are divided, and below it random vectors of 2 to 256 numbers
+    show why. Vectors of width 2 are drawn as they are. Wider
     ones are drawn in a plane for each word, spanned by its query and the direction across it in which its keys differ
     most, so that the score of the query, and of any other in that plane, is exact. Values are drawn in the plane in
     which they differ most; the context is their weighted sum there, too.
@@ -104,8 +107,29 @@ def drag_the_query(
         "divisors": sorted({*DIVISORS, width}),
         "width": width,
         "first": first,
+        "random": [_random(size) for size in RANDOM],
     }
     return Figure(TITLE, ("plane.js", "drag_the_query.js"), data, compared.above(weighted, caption=caption))
+
+
+@cache
+def _random(width: int) -> dict[str, Any]:
+    """Return what scores of random queries and keys come to, undivided and divided by the root of the width.
+
+    Of the scores the spread, of the weights from the largest to the smallest the mean, and of the slopes w * (1 - w) by
+    which a gradient passes softmax the sum, for the median query.
+    """
+    draw = torch.Generator().manual_seed(width)
+    queries, keys = (torch.randn(PAIRS, 1, n, width, generator=draw, dtype=torch.float64) for n in (1, KEYS))
+    found = [attend(queries * factor, keys, keys)[1][:, 0, 0] for factor in (width**0.5, 1.0)]  # `attend` divides, too
+    spread = (queries @ keys.mT).std().item()
+    return {
+        "d": width,
+        "pairs": PAIRS,
+        "spread": [round(spread, 3), round(spread / width**0.5, 3)],
+        "weights": [weights.sort(descending=True).values.mean(0).round(decimals=DIGITS).tolist() for weights in found],
+        "slopes": [float(f"{(weights * (1 - weights)).sum(-1).median():.3g}") for weights in found],
+    }
 
 
 def _checked(**tables: Tensor | None) -> list[Tensor]:

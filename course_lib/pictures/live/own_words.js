@@ -1,13 +1,14 @@
 // Words that the reader types, and from each of them the attention weights that a trained head gives to those before it.
 
-const {words, steps, norm: [gain, shift], longest, examples} = data, width = gain.length;
+const {words, steps, norm: [gain, shift], longest, examples, notes} = data, width = gain.length;
 const codes = Int8Array.from(atob(data.numbers), letter => letter.charCodeAt(0));
 const row = number => [...codes.subarray(number * width, (number + 1) * width)].map(code => code * steps[number] / 1e5);
 const positions = words.length;
 const matrix = gain.map((_, i) => row(positions + longest + 1 + i));  // a score is x[query] matrix x[key] / sqrt(width)
 const HOW = `This is the first head of a trained storyteller, with the ${words.length - 1} words and signs that its stories use most. It reads “(start)” before every text, and `
   + "later words are hidden. Its numbers are rounded to 8 bits each, which changes a weight by 0.02 at most.";
-const said = new Sentence(["*“daydreaming” is not among the 240 words that this head knows.* The nearest are “drawing”, “evening” and “morning”."]);
+const said = new Sentence([...notes, "*“daydreaming” is not among the 225 words that this head knows.* The nearest are “drawing”, “evening” and “morning”."]);
+const WORD = /[A-Za-z]+|[^\sA-Za-z]/g;
 let tokens;
 
 function normed(x) {
@@ -45,22 +46,38 @@ const pick = make("select", {ariaLabel: "A word that it knows"}, ...words.slice(
 pick.style.cssText = "font:inherit;min-height:2.25rem";
 const add = make("button", {type: "button", textContent: "Add this word", onclick: () => read(`${field.value.trim()} ${pick.value}`.trim())});
 const texts = new Choice("Or read one of these", examples.map(text => `… ${text.split(". ").at(-1)}`), number => read(examples[number]));
-const chosen = new Choice("Ask with the query of", [], null).element, body = make("tbody");
+const chosen = new Choice("", [], null).element, caption = make("caption"), body = make("tbody");
 const head = make("tr", {}, ...["key", "score", "weight"].map(textContent => make("th", {scope: "col", textContent})));
 
-// Takes a text if the head knows its words, or says which of them it doesn't know.
+const table = make("table", {className: "weigh"}, caption, make("thead", {}, head), body);
+
+// Offers words to press below a line that says what they are for.
+function offer(legend, names, press) {
+  chosen.firstChild.textContent = legend;
+  chosen.replaceChildren(chosen.firstChild, ...names.map((textContent, i) => make("button", {type: "button", textContent, onclick: () => press(i)})));
+}
+
+// Takes a text if the head knows its words, or says which of them it doesn't know, and of what the table still is.
 function read(text, at) {
   if (field.value !== text) field.value = text;
   texts.press(examples.indexOf(text));
-  const written = text.match(/[A-Za-z]+|[^\sA-Za-z]/g) ?? [], unknown = written.find(word => !numberOf(word)), refused = Boolean(unknown) || written.length > longest;
+  const written = text.match(WORD) ?? [], unknown = written.find(word => !numberOf(word)), refused = Boolean(unknown) || written.length > longest;
   field.setAttribute("aria-invalid", refused);
+  styled(table, {color: refused ? "var(--quiet)" : ""}).style.setProperty("--shade-4", refused ? "var(--faint)" : null);
+  if (refused) caption.replaceChildren(...prose("*Not of these words: still of the last text that it could read.*"));
   if (unknown) {
-    const [one, two, three] = nearest(unknown).map(word => `“${word}”`);
+    const near = nearest(unknown), [one, two, three] = near.map(word => `“${word}”`);
     said.say(`*“${unknown}” is not among the ${words.length - 1} words that this head knows.* The nearest are ${one}, ${two} and ${three}.`);
-  } else if (refused) said.say(`*${written.length} words are too many:* this page holds the positions of ${longest}. Leave some out.`);
-  else {
+    offer(`Put in place of “${unknown}”`, near, i => {
+      read(text.replace(WORD, word => word === unknown ? near[i] : word));
+      field.focus();
+    });
+  } else if (refused) {
+    said.say(`*${written.length} words are too many:* this page holds the positions of ${longest}. Leave some out.`);
+    offer("Leave some words out", [], null);
+  } else {
     tokens = [0, ...written.map(numberOf)];
-    chosen.replaceChildren(chosen.firstChild, ...tokens.map((token, i) => make("button", {type: "button", textContent: words[token], onclick: () => ask(i)})));
+    offer("Ask with the query of", tokens.map(token => words[token]), ask);
     ask(Math.min(at ?? written.length, written.length));
   }
   whenAtRest(said);
@@ -75,20 +92,20 @@ function ask(at) {
     bar.style.setProperty("--weight", seen ? weights[i] : 0);
     return make("tr", {}, make("th", {scope: "row", textContent: words[token]}), make("td", {textContent: seen ? signed(scores[i]) : "hidden"}), bar);
   }));
+  caption.textContent = `Where “${words[tokens[at]]}” looks`;
   const name = i => i === at ? "itself" : `“${words[tokens[i]]}”`, [first, second] = order;
   said.say(second === undefined ? `“${words[tokens[at]]}” sees nothing but itself, so it gets all of the weight. Type some words.`
-    : `“${words[tokens[at]]}” looks most at ${name(first)}: ${weights[first].toFixed(2)}, and next at ${name(second)}: ${weights[second].toFixed(2)}.`);
+    : `“${words[tokens[at]]}” looks most at ${name(first)}: ${weights[first].toFixed(2)}, and next at ${name(second)}: ${weights[second].toFixed(2)}.${at === tokens.length - 1 ? notes[examples.indexOf(field.value)] ?? "" : ""}`);
   whenAtRest(said);
   address.set(`${field.value}/${at}`);
 }
 
-const left = make("div", {}, make("label", {textContent: "Your words"}, field), make("div", {className: "goals"}, pick, add), chosen, texts.element);
-const sides = make("div", {className: "painted"}, left, make("table", {className: "weigh"}, make("thead", {}, head), body));
+const left = make("div", {}, make("label", {textContent: `Your words, ${longest} at most`}, field), make("div", {className: "goals"}, pick, add), chosen, texts.element);
+caption.style.textAlign = "left";
+const sides = make("div", {className: "painted"}, left, table);
 sides.style.gridTemplateColumns = "repeat(auto-fit,minmax(min(100%,19rem),1fr))";  // side by side only where the table fits
 begin(said.element, sides, make("p", {className: "note", textContent: HOW}));
-const open = () => {
+address.follow(() => {
   const [, text, at] = /^([^]*)\/(\d+)$/.exec(address.get()) ?? [, examples[0]];
   read(text, at && Number(at));
-};
-addEventListener("hashchange", open);
-open();
+});

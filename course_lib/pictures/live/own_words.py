@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from course_lib.stories import Storyteller
 
 FORM = "one head"  # whose first block has the most readable pattern: a colour looks at the thing that has it
-MOST, LONGEST = 240, 19  # words that it knows, and words of a text, so that the page stays small
+MOST, LONGEST = 225, 19  # words that it knows, and words of a text, so that the page stays small
 UNITS = 100_000  # per 1, of what each code of a row is multiplied by
 TITLE = "Where does a trained head look in your own words?"
 FIRST = "Zoe had a red kite. Zoe found the red"
-EXAMPLES = (
-    FIRST,
-    "Ida had a green cup and a blue hat. Ida found the blue",
-    "Tom the owl was sad. But the next morning Tom was not",
-    "Once there was a fox named Anna. The",
-)
+EXAMPLES = {  # what to read, and what is to see in it
+    FIRST: " The next word is the thing that is red.",
+    "Ida had a green cup and a blue hat. Ida found the blue": " With two things, it can't tell which of them is blue.",
+    "Tom the owl was sad. But the next morning Tom was not": " The next word is the feeling that has passed.",
+    "Ben met a pig. The pig was": " It looks at a name, even where it is said of the pig.",
+}
 
 
 def own_words() -> Figure:
@@ -49,7 +49,8 @@ def own_words() -> Figure:
         "steps": steps.tolist(),
         "norm": [[round(number, 4) for number in part.tolist()] for part in norm.parameters()],
         "longest": LONGEST,
-        "examples": EXAMPLES,
+        "examples": list(EXAMPLES),
+        "notes": list(EXAMPLES.values()),
     }
     return Figure(TITLE, ("own_words.js",), data, picture)
 

@@ -113,9 +113,7 @@ for (const [name, {title}] of Object.entries(data.goals)) {
 field.addEventListener("input", run);
 field.addEventListener("keydown", event => event.key === "Enter" && event.preventDefault());  // it is one line
 begin(goals, make("label", {textContent: "Your line"}, field), examples, given, said.element, stage.element, calls);
-const open = () => {
+address.follow(() => {
   const [, name, line] = /^(split|join):([^]*)$/.exec(address.get()) ?? [, "split", undefined];
   choose(name, line);
-};
-addEventListener("hashchange", open);
-open();
+});

@@ -31,10 +31,6 @@ const balance = () => state.flops / state.speed;
 const boundBy = ({intensity}) => intensity < balance() ? "memory" : "compute";
 const bestSeconds = ({operations, moved}) => Math.max(operations / state.flops, moved / state.speed);
 
-const three = number => number.toLocaleString("en", {maximumSignificantDigits: 3});
-function inUnits(number, [unit, ...larger]) {
-  return number < 999.5 || !larger.length ? `${three(number)} ${unit}`.trim() : inUnits(number / 1000, larger);
-}
 const asGiven = name => state[name] === first[name] ? " (H100)" : "";
 const WORDS = {
   batch: count => `${count} text${count > 1 ? "s" : ""}`,
@@ -49,13 +45,9 @@ const sliders = Object.entries(NAMES).map(([name, title]) => new Slider(title, v
 const phases = new Choice("Computed at once", ["one new token of each text (decode)", "all tokens of each text (prefill)"], phase => set({phase}));
 const tables = new Choice("Table of scores", ["stays on the chip", "is written and read"], table => set({table}));
 const said = new Sentence(Object.values(SAYS)), facts = make("dl", {className: "facts"});
-const plane = styled(make("div", {className: "curve"}), {height: "16rem", margin: "1rem 0 1.6rem"});
+const plane = styled(make("div", {className: "curve"}), {height: "11rem", margin: "1rem 0 1.6rem"});
 plane.setAttribute("role", "img");
 
-function styled(element, style) {
-  Object.assign(element.style, style);
-  return element;
-}
 const across = intensity => 100 * (Math.log10(intensity) - LEFT) / DECADES;  // percent from the left
 const down = rate => 100 * (TOP - Math.log10(rate)) / DECADES;  // percent from the top
 
@@ -100,12 +92,11 @@ function set(change) {
   show();
 }
 
-begin(phases.element, said.element, plane, make("p", {className: "note", textContent: `Operations per byte; upwards, operations per second at best. The matrix has ${width.toLocaleString("en")} rows and columns. Fewer bits are taken to compute as fast.`}), facts,
-  styled(make("div", {}, ...sliders.map(slider => slider.element)), {display: "grid", gridTemplateColumns: "repeat(auto-fit, minmax(15rem, 1fr))", gap: "0 1.5rem"}), tables.element);
-function open() {
+const note = make("p", {className: "note", textContent: `Operations per byte; upwards, operations per second at best. The matrix has ${width.toLocaleString("en")} rows and columns. Fewer bits are taken to compute as fast.`});
+begin(styled(make("div", {}, phases.element, tables.element), {display: "flex", flexWrap: "wrap", gap: "0 1.5rem"}), said.element,
+  make("div", {className: "beside"}, make("div", {}, plane, note, facts), make("div", {className: "sliders"}, ...sliders.map(slider => slider.element))));
+address.follow(() => {
   const [phase, table, ...numbers] = address.get().split(",").map(Number);
   const given = Object.keys(NAMES).map((name, i) => [name, values[name][numbers[i]] ?? first[name]]);
   set({...Object.fromEntries(given), phase: phase === 1 ? 1 : 0, table: table === 1 ? 1 : 0});
-}
-addEventListener("hashchange", open);
-open();
+});

@@ -12,11 +12,6 @@ const slider = new Slider("KV heads", 0, number => {
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 let boxes = [];
 
-const inUnits = bytes => {
-  const unit = Math.min(3, Math.floor(Math.log2(bytes) / 10)), count = bytes / 2 ** (10 * unit);
-  return `${Number.isInteger(count) ? count : count.toFixed(1)} ${["bytes", "KiB", "MiB", "GiB"][unit]}`;
-};
-const listed = numbers => numbers.length < 2 ? `${numbers}` : `${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
 
 function sentence({name, heads, own}, {kvHeads}) {
   const each = heads / kvHeads, here = own === kvHeads ? `${name} does this: ` : "";
@@ -45,6 +40,18 @@ function group({kvHeads}) {
   });
 }
 
+// What sharing costs: the facts that the stories of each training keep, beside the bytes.
+function cost(options, chosen) {
+  const {measured} = data, means = options.map(({facts}) => sum(facts) / facts.length), spreads = options.map(({facts}) => Math.max(...facts) - Math.min(...facts));
+  if (!chosen.facts.length) return ["Not measured here. ", measured];
+  const apart = Math.max(...means) - Math.min(...means), within = Math.max(...spreads);
+  const rows = options.map(option => make("tr", {}, ...[`${option.kvHeads} kv head${option.kvHeads > 1 ? "s" : ""}`, option.token.toLocaleString("en"), option.facts.map(one => one.toFixed(1)).join(", ")].map((text, i) =>
+    styled(make(i ? "td" : "th", {...i ? {} : {scope: "row"}, textContent: text}), option === chosen ? {background: "var(--plain)", color: "var(--ink)", fontWeight: 650} : {}))));
+  const head = make("tr", {}, ...["", "bytes a token", `kept of 100 facts, ${chosen.facts.length} seeds`].map((text, i) => make(i ? "th" : "td", {...i ? {scope: "col"} : {}, textContent: text})));
+  return [`Trainings that differ only in their seed are up to ${within.toFixed(1)} facts of 100 apart, the means of these forms ${apart.toFixed(1)}: ${apart < within ? "the difference is within the noise." : "sharing makes a difference."}`,
+    make("table", {className: "weigh"}, make("thead", {}, head), make("tbody", {}, ...rows))];
+}
+
 function show() {
   const {heads, tokens, options} = model(), option = options[state.option], [all] = options;
   group(option);
@@ -56,8 +63,9 @@ function show() {
   bar.firstChild.style.width = `${100 * option.token / all.token}%`;
   const rows = [
     ["Kept", `${option.token.toLocaleString("en")} bytes a token`, option === all ? "." : `, instead of ${all.token.toLocaleString("en")}.`, bar],
-    ["Read", `${inUnits(option.step)} of keys and values in each step, after ${tokens.toLocaleString("en")} tokens.`],
-    ...(option.facts.length ? [["Facts", `Of 100 that come up again, ${listed(option.facts)} are kept, in ${option.facts.length} training runs${option === all ? "" : `; ${listed(all.facts)} if nothing is shared`}.`]] : []),
+    ["Read", `${inBytes(option.step)} of keys and values in each step, after ${tokens.toLocaleString("en")} tokens.`],
+    ["Facts", ...cost(options, option)],
+    ["Chosen", `${data.models.filter(({own}) => own).map(({name, heads, own}) => `${own} kv head${own > 1 ? "s" : ""} for ${heads} query heads in ${name}`).join(", ")}.`],
   ];
   facts.replaceChildren(...rows.flatMap(([name, ...parts]) => [make("dt", {textContent: name}), make("dd", {}, ...parts)]));
   address.set(`${model().name}:${option.kvHeads}`);
@@ -74,9 +82,8 @@ function choose(number, kvHeads = data.models[number].own) {
 
 groups.setAttribute("role", "img");
 begin(choice.element, said.element, slider.element, make("p", {className: "note", textContent: "Query heads, and below them the keys and values that they read:"}), groups, facts);
-function open() {
+onArrows(step => choose(state.model, model().options[Math.max(0, Math.min(model().options.length - 1, state.option + step))].kvHeads));
+address.follow(() => {
   const [name, kvHeads] = address.get().split(":");
   choose(Math.max(0, data.models.findIndex(each => each.name === name)), Number(kvHeads) || undefined);
-}
-addEventListener("hashchange", open);
-open();
+});

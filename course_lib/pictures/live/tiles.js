@@ -79,9 +79,7 @@ function set(change, now = 0) {
 const size = new Choice("Keys of a tile", sizes.map(String), number => set({size: sizes[number]}));
 const mistake = new Choice("Mistake", MISTAKES, number => set({mistake: number}, Infinity));
 begin(said.element, holder, keys, facts, size.element, mistake.element);
-function open() {
+address.follow(() => {
   const [tile, wrong, now] = address.get().split(",").map(Number);
   set({size: sizes.includes(tile) ? tile : data.size, mistake: wrong in MISTAKES ? wrong : 0}, now || 0);
-}
-addEventListener("hashchange", open);
-open();
+});

@@ -112,12 +112,10 @@ function set(change) {
 }
 
 begin(said.element, dials, scored, ...Object.values(sliders).map(slider => slider.element), curve, ends, base.element, length.element);
-function open() {
+address.follow(() => {
   const [query, key, atBase, count] = address.get().split(",").map(Number);
   state.base = bases.includes(atBase) ? atBase : bases[0];
   state.length = data.lengths.includes(count) ? count : data.lengths[0];
   const inside = 0 <= key && key <= query && query < state.length;
   move(...(inside ? [query, key] : data.at), "start");
-}
-addEventListener("hashchange", open);
-open();
+});

@@ -5,7 +5,7 @@ const READERS = {
   keep: {name: "True = may look", as: "as `F.scaled_dot_product_attention` and this course read it"},
   hidden: {name: "True = hidden", as: "as `masked_fill` and `nn.MultiheadAttention` read it"},
 };
-const HOW = "Paint: press a cell or drag over several, or use the arrow keys and the space bar. A red corner marks a cell that looks ahead.";
+const HOW = "A row is a query, the word that looks; a column is a key, a word that is looked at. Paint: press a cell or drag over several, or use the arrow keys and the space bar. *◥* marks a cell that looks ahead.";
 const said = new Sentence(["Read as “True = hidden”, *“it” may look at nobody*, so softmax turns that row into nan, and *15 of the 15 cells above "
   + "the diagonal look ahead*: “Dream” takes 100% of its mix from words that come after it."]);
 let mask, reader, brush;
@@ -40,13 +40,15 @@ const cells = all.map(query => all.map(key => {
   return cell;
 }));
 const names = words.map(word => make("th", {scope: "row", textContent: word}));
-const grid = make("table", {className: "mask"}, make("thead", {}, make("tr", {}, make("td"), ...words.map(word => make("th", {scope: "col", textContent: word})))),
+const axes = ["query ↓", "key →"].map((textContent, i) => make(i ? "th" : "td", {textContent, colSpan: i ? count : 1, className: "note"}));
+const grid = make("table", {className: "mask"}, make("thead", {}, make("tr", {}, make("td"), axes[1]), make("tr", {}, axes[0], ...words.map(word => make("th", {scope: "col", textContent: word})))),
   make("tbody", {}, ...all.map(query => make("tr", {}, names[query], ...cells[query]))));
 grid.setAttribute("role", "grid");
 grid.setAttribute("aria-label", "Mask: a row for each query, a column for each key");
 cells[0][0].tabIndex = 0;
 
-const presets = Object.keys(masks).map(name => make("button", {type: "button", textContent: name, onclick: () => show(masks[name])}));
+const written = keep => keep.map(row => row.map(value => reader === "keep" ? value : 1 - value));  // what may look, in the convention
+const presets = Object.keys(masks).map(name => make("button", {type: "button", textContent: name, onclick: () => show(written(masks[name]))}));
 const inverse = make("button", {type: "button", textContent: "~ invert", onclick: () => show(mask.map(row => row.map(value => 1 - value)))});
 const readers = Object.entries(READERS).map(([name, {name: textContent}]) => make("button", {type: "button", textContent, onclick: () => show(mask, name)}));
 const note = make("p", {className: "note"});
@@ -65,7 +67,7 @@ function show(to, by = reader) {
     cell.setAttribute("aria-label", `${words[query]} at ${words[key]}: ${letter}, ${empty ? "nan" : looks ? `weight ${weight.toFixed(2)}` : "hidden"}${leaks ? ", looks ahead" : ""}`);
   });
   names.forEach((name, query) => name.classList.toggle("wrong", Number.isNaN(weights[query][0])));
-  presets.forEach(button => button.setAttribute("aria-pressed", String(masks[button.textContent]) === String(mask)));
+  presets.forEach(button => button.setAttribute("aria-pressed", String(written(masks[button.textContent])) === String(mask)));
   readers.forEach((button, i) => button.setAttribute("aria-pressed", Object.keys(READERS)[i] === reader));
   note.replaceChildren(...prose(`${READERS[reader].name}, ${READERS[reader].as}. T and F stand for True and False.${
     names.some(name => name.className) ? " Where a row is empty, `F.scaled_dot_product_attention` returns zeros, not nan." : ""}`));
@@ -107,12 +109,11 @@ grid.addEventListener("keydown", event => {
   else focus(cells[+query + down]?.[+key + across] ?? event.target);
 });
 
-const side = make("div", {className: "side"}, make("h2", {textContent: "Fill the table"}), make("div", {className: "examples"}, ...presets, inverse),
-  make("h2", {textContent: "Read it as"}), make("div", {className: "examples"}, ...readers), note);
-begin(said.element, make("div", {className: "painted"}, make("div", {}, grid, make("p", {className: "note", textContent: HOW})), side));
-const open = () => {
+const side = make("div", {className: "side"}, make("h2", {textContent: "Read the table as"}), make("div", {className: "examples"}, ...readers), note,
+  make("h2", {textContent: "Fill it, in that convention, with"}), make("div", {className: "examples"}, ...presets),
+  make("h2", {textContent: "Or turn T into F, and F into T"}), make("div", {className: "examples"}, inverse));
+begin(said.element, make("div", {className: "painted"}, make("div", {}, grid, make("p", {className: "note"}, ...prose(HOW))), side));
+address.follow(() => {
   const [, rows, by] = /^([01]{6}(?:-[01]{6}){5})\/(keep|hidden)$/.exec(address.get()) ?? [];
   show(rows ? rows.split("-").map(row => [...row].map(Number)) : masks[data.first], by ?? "keep");
-};
-addEventListener("hashchange", open);
-open();
+});

@@ -28,7 +28,8 @@ class Tags(HTMLParser):
 @pytest.mark.parametrize(
     ("page", "kind"),
     [
-        ("notebooks/05_weight_split", "lesson"),
+        ("notebooks/05_weight_split", "05_weight_split"),
+        ("story", "story"),
         ("notebooks/07_order", "turn"),
         ("figures/devices", "devices"),
         ("notebooks/exercises/05_exercises", "lesson"),
