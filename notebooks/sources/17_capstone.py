@@ -92,38 +92,14 @@ split = len(texts) * 9 // 10  # the last tenth is held out: no model trains on i
 print(f"{len(texts):,} texts, {len(tokens):,} tokens, {len(vocabulary)} different")
 
 # %% [markdown]
-# A simple model of a language is a table that counts which word follows which.
-#
-# **Write it yourself:** the table of counts. If you get stuck, `hint` helps, here and below.
+# A simple model of a language is a table that counts which word follows which. Each row of counts becomes a row of
+# probabilities.
 
 # %%
-def count_pairs(tokens, num_words):
-    # (token,) of integers, an int -> (first word, next word)
-    raise NotImplementedError  # your lines
-
-
-count_pairs = filled("count_pairs", count_pairs)
-
-# %%
-hint("count_pairs", 1)  # 2 says more
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def count_pairs(tokens, num_words):
-#     # (token,) of integers, an int -> (first word, next word)
-#     pairs = num_words * tokens[:-1] + tokens[1:]  # (token - 1,), one for each pair
-#     return pairs.bincount(minlength=num_words**2).view(num_words, num_words)
-# ```
-#
-# </details>
-#
-# Each row of counts becomes a row of probabilities. Now draw the next word with those in the row of the last one, again
-# and again:
-
-# %%
-counts = count_pairs(tokens[: starts[split]], len(vocabulary)) + 0.01  # none is 0
+num_words, known = len(vocabulary), tokens[: starts[split]]
+pairs = num_words * known[:-1] + known[1:]  # each pair of words has a number of its own
+counts = pairs.bincount(minlength=num_words**2).view(num_words, num_words)
+counts = counts + 0.01  # none is 0
 log_chances = (counts / counts.sum(dim=1, keepdim=True)).log()  # (first, next)
 
 
@@ -131,6 +107,9 @@ log_chances = (counts / counts.sum(dim=1, keepdim=True)).log()  # (first, next)
 def table_of_pairs(tokens, caches=None):  # (b, t) -> (b, t, v), as the models below
     return log_chances[tokens], caches
 
+
+# %% [markdown]
+# Now draw the next word with the probabilities in the row of the last one, again and again:
 
 # %%
 @torch.no_grad()
@@ -163,40 +142,17 @@ print(fill(as_text(write(table_of_pairs, start, 70)[0, 1:]), 80))
 #
 # The **loss** is minus the logarithm of the probability that a model gave to the word that really came next, averaged
 # over all words (**cross-entropy**). With a causal mask a model that reads a text of `length` tokens makes `length`
-# predictions in one pass. **Write it yourself:** cut one sample at each of the `starts`, and its targets, which are the
-# tokens one place later.
-
-# %%
-def cut_batch(tokens, starts, length):
-    # (text,) and (batch,) of integers, an int -> two of (batch, length)
-    raise NotImplementedError  # your lines: the inputs and the targets
-
-
-cut_batch = filled("cut_batch", cut_batch)
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def cut_batch(tokens, starts, length):
-#     # (text,) and (batch,) of integers, an int -> two of (batch, length)
-#     steps = torch.arange(length + 1, device=starts.device)
-#     places = starts[:, None] + steps  # (b, 1) + (t + 1) -> (b, t + 1)
-#     pieces = tokens[places]
-#     return pieces[:, :-1], pieces[:, 1:]
-# ```
-#
-# </details>
-#
-# What lies beyond the end of a shorter text is no target: PyTorch's cross-entropy leaves out a target of -100.
+# predictions in one pass. Its targets are the tokens one place later. What lies beyond the end of a shorter text is no
+# target: PyTorch's cross-entropy leaves out a target of -100.
 
 # %%
 def text_batch(chosen):
-    # (batch,), numbers of texts -> two of (batch, token)
+    # (batch,), numbers of texts -> inputs and targets, two of (batch, token)
     length = int(lengths[chosen].clamp(max=max_len).max())
-    inputs, targets = cut_batch(tokens, starts[chosen], length)
-    beyond = torch.arange(length, device=device) >= lengths[chosen][:, None]
-    return inputs, targets.masked_fill(beyond, -100)
+    steps = torch.arange(length + 1, device=device)
+    pieces = tokens[starts[chosen][:, None] + steps]  # (b, 1) + (t + 1) -> (b, t + 1)
+    beyond = steps[:-1] >= lengths[chosen][:, None]
+    return pieces[:, :-1], pieces[:, 1:].masked_fill(beyond, -100)
 
 
 # %%
@@ -221,7 +177,8 @@ print(f"loss of the table of pairs: {bar:.2f}")
 #
 # All heads share one head of keys and one of values (multi-query attention), and a cache keeps them from call to call.
 # So `forward` returns two things: the output for the new tokens, and the cache, a tuple of all keys and all values so
-# far. If five tokens are in the cache and two are new, the first of these two sees six keys.
+# far. If five tokens are in the cache and two are new, the first of these two sees six keys. If you get stuck, `hint`
+# helps, here and below.
 
 # %%
 class MultiQueryWithCache(nn.Module):
@@ -234,6 +191,9 @@ class MultiQueryWithCache(nn.Module):
 
 
 MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
+
+# %%
+hint("MultiQueryWithCache", 1)  # 2 says more
 
 # %% [markdown]
 # <details><summary>Solution</summary>
@@ -602,24 +562,7 @@ for story in told[:2]:
 
 # %% [markdown]
 # `facts_kept` says of each kind of fact in a story, such as the name or the animal, whether it stays what it was, and
-# of the sentences whether all are of the language.
-#
-# **Predict.** In how many of the sixty stories is everything right?
-
-# %%
-guess = ...  # an integer
-right = sum(all(facts_kept(story).values()) for story in told)
-predict(guess, lambda: right, within=6)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# In more than half of them, from each of the four starts of the table above. Each kind by itself does better, but one
-# fault spoils a story.
-#
-# </details>
-#
-# And each kind of fact, in the stories that mention it:
+# of the sentences whether all are of the language. Here is each kind of fact, in the stories that mention it:
 
 # %%
 def show_results(name, model, told):
@@ -635,72 +578,46 @@ def show_results(name, model, told):
 show_results("with a table", gpt, told)
 
 # %% [markdown]
+# **Predict.** In how many of the sixty stories is everything right?
+
+# %%
+guess = ...  # an integer
+right = sum(all(facts_kept(story).values()) for story in told)
+predict(guess, lambda: right, within=6)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# In more than half of them, from each of the four starts of the table above. One fault of any kind spoils a story.
+#
+# </details>
+#
 # Only attention carries a name from the first sentence to the last, and where to look for it was learned by predicting
 # the next word. (Copying was put in.)
 #
 # ## Throw the table away
 #
 # The model can't read more than `max_len` tokens, because its table of positions ends there. Rotary positions ([lesson
-# 07](07_order.ipynb)) need no table. **Write it yourself:** your class with a cache, with queries and keys that are
-# rotated by their positions before the keys go into the cache. Call the four layers as in lesson 07, without bias.
+# 07](07_order.ipynb)) are computed. Your attention of lesson 09 has them, and with one kv head it is multi-query
+# attention. Here it brings its cache along, with room for 512 tokens:
 
 # %%
-rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
+MyLlamaAttention, MyCache = from_earlier("MyLlamaAttention"), from_earlier("MyCache")
 
 
 # %%
-class RotaryMultiQuery(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, base=10000.0):
-        super().__init__()
+class RotaryMultiQuery(MyLlamaAttention):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads, num_kv_heads=1)
 
     def forward(self, x, cache=None):
-        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
-        raise NotImplementedError  # rotary_table(num_positions, head_dim, base)
+        if cache is None:
+            with x.device:  # tensors are made there
+                cache = MyCache(len(x), 1, 512, width // num_heads).to(x)
+        return super().forward(x, cache), cache
 
-
-RotaryMultiQuery = filled("RotaryMultiQuery", RotaryMultiQuery)
 
 # %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# class RotaryMultiQuery(nn.Module):
-#     def __init__(self, d_in, d_out, num_heads, base=10000.0):
-#         super().__init__()
-#         self.num_heads, self.head_dim, self.base = num_heads, d_out // num_heads, base
-#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
-#         self.k_proj = nn.Linear(d_in, self.head_dim, bias=False)
-#         self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
-#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
-#
-#     def forward(self, x, cache=None):
-#         # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
-#         batch, num_new, _ = x.shape
-#         per_head = (batch, num_new, self.num_heads, self.head_dim)
-#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, n, d)
-#         # one head for all: (b, n, d) -> (b, 1, n, d)
-#         keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]
-#         past = 0 if cache is None else cache[0].shape[2]
-#         # (position, pair), of the new tokens
-#         cos, sin = rotary_table(past + num_new, self.head_dim, self.base)
-#         cos, sin = cos[past:].to(x), sin[past:].to(x)
-#         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
-#         if cache is not None:
-#             # (b, 1, past, d) and (b, 1, n, d) -> (b, 1, past + n, d)
-#             keys = torch.cat([cache[0], keys], dim=2)
-#             values = torch.cat([cache[1], values], dim=2)
-#         # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
-#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
-#         keep = torch.ones(num_new, past + num_new, dtype=torch.bool, device=x.device)
-#         keep = keep.tril(past)
-#         # (b, h, n, d)
-#         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-#         output = self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1))
-#         return output, (keys, values)
-# ```
-#
-# </details>
-#
 # Your trained model gets the new attention, keeps its matrices, and loses its table. (If the layers of your first class
 # have other names, their weights are not loaded.) How much does it still know, and how much after 400 more steps?
 
@@ -859,6 +776,6 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #
 # </details>
 #
-# **Practise:** [six exercises](exercises/17_exercises.ipynb), about 35 minutes.
+# **Practise:** [seven exercises](exercises/17_exercises.ipynb), about 40 minutes.
 #
 # **Next:** this was the last lesson. Change something in your model, and find out what happens.
