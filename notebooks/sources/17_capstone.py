@@ -53,7 +53,7 @@ device = course_device()
 # %% [markdown]
 # ## A table that knows one word
 #
-# The model will learn from stories that the course makes up, in a little language.
+# The model learns from stories that the course makes up.
 
 # %%
 texts = [story.text for story in stories(6000, seed=1)]
@@ -103,27 +103,8 @@ counts = counts + 0.01  # none is 0
 log_chances = (counts / counts.sum(dim=1, keepdim=True)).log()  # (first, next)
 
 
-# %%
-def table_of_pairs(tokens, caches=None):  # (b, t) -> (b, t, v), as the models below
-    return log_chances[tokens], caches
-
-
 # %% [markdown]
-# Now draw the next word with the probabilities in the row of the last one, again and again:
-
-# %%
-@torch.no_grad()
-def write(model, tokens, num_new, temperature=1.0, seed=0):
-    # (batch, token) -> (batch, token + num_new)
-    unread, caches = tokens, None
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(num_new):
-        scores, caches = model(unread, caches)
-        chances = (scores[:, -1] / temperature).softmax(dim=-1)  # (b, v)
-        unread = torch.multinomial(chances.cpu(), 1, generator=generator).to(device)
-        tokens = torch.cat([tokens, unread], dim=1)
-    return tokens
-
+# Draw the next word with the probabilities in the last one's row, again and again:
 
 # %%
 def as_text(tokens):
@@ -132,8 +113,11 @@ def as_text(tokens):
 
 
 # %%
-start = torch.tensor([[numbers[END]]], device=device)  # (b, t)
-print(fill(as_text(write(table_of_pairs, start, 70)[0, 1:]), 80))
+generator, drawn = torch.Generator().manual_seed(0), [numbers[END]]
+for _ in range(70):
+    chances = log_chances[drawn[-1]].exp().cpu()
+    drawn.append(torch.multinomial(chances, 1, generator=generator).item())
+print(fill(as_text(torch.tensor(drawn[1:])), 80))
 
 # %% [markdown]
 # Nearly every pair of neighbours is fine, and the whole is nonsense: the table sees one word.
@@ -153,6 +137,11 @@ def text_batch(chosen):
     pieces = tokens[starts[chosen][:, None] + steps]  # (b, 1) + (t + 1) -> (b, t + 1)
     beyond = steps[:-1] >= lengths[chosen][:, None]
     return pieces[:, :-1], pieces[:, 1:].masked_fill(beyond, -100)
+
+
+# %%
+def table_of_pairs(tokens, caches=None):  # (b, t) -> (b, t, v), as the models below
+    return log_chances[tokens], caches
 
 
 # %%
@@ -258,7 +247,7 @@ predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))
 #   token by itself.
 # - **LayerNorm** shifts and scales each token's vector to mean 0 and variance 1, and then applies a learned gain and
 #   shift ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)). There is one before the attention and one before the
-#   MLP, as in GPT-2.
+#   MLP.
 # - **Residual connection.** What attention and MLP return is added to what came in, and does not replace it ([He et
 #   al., 2015](https://arxiv.org/abs/1512.03385)).
 #
@@ -314,10 +303,10 @@ show("the whole block: changed", whole.abs().amax(dim=(0, 2)) > 1e-6, "token")
 # %% [markdown]
 # Without attention only token 3 changes.
 #
-# A GPT has two tables, too. The **embedding** has a row of learned numbers for each word of the vocabulary, and is also
-# the model's last matrix: an output times the vector of a word is the score of that word as the next one ([Press and
-# Wolf, 2017](https://arxiv.org/abs/1608.05859)). A second table has a row for each **position**, as in GPT-2 (lesson
-# 07); ours begins with sines and cosines.
+# The **embedding** table has a row of learned numbers for each word of the vocabulary, and is also the model's last
+# matrix: an output times the vector of a word is the score of that word as the next one ([Press and Wolf,
+# 2017](https://arxiv.org/abs/1608.05859)). A second table has a row for each **position**, as in GPT-2 (lesson 07);
+# ours begins with sines and cosines.
 
 # %%
 class TinyGPT(nn.Module):
@@ -486,8 +475,8 @@ start_by_copying(gpt)
 # | names kept with the good start | 58 | 54 | 59 | 57 |
 # | without it | 0 | 20 | 49 | 0 |
 #
-# Each step takes 8 texts of similar length; `yield` hands them over when the loop asks for the next. Five times, at
-# first with nothing but its good start, the model is asked to go on with a story:
+# Each step takes 8 texts of similar length; `yield` hands them over when the loop asks for the next. Five times, first
+# with its good start alone, the model goes on with a story:
 
 # %%
 beginning = "Once there was an owl named Ida. She had a red kite. One day"
@@ -527,7 +516,7 @@ losses = training_loop(gpt, batches(gpt, 1500, told_after), make_optimizer)
 print(fill(f"After 1500 steps: {goes_on(gpt, 60)}", 80))
 
 # %% [markdown]
-# Each point of the next curve is the mean of 50 steps.
+# Each point is the mean of 50 steps:
 
 # %% tags=["trained", "nbval-ignore-output"]
 means = torch.tensor(losses).view(-1, 50).mean(dim=1).tolist()
@@ -541,8 +530,7 @@ print(f"loss on texts that it has not read: {trained:.2f}", end=", ")
 print(f"as unsure as among {torch.tensor(trained).exp():.1f} words")
 
 # %% [markdown]
-# The second number is e to the loss, the **perplexity**: the model is as unsure as if it had to choose among that many
-# equally likely words.
+# The second number is e to the loss, the **perplexity**: that many equally likely words would leave it as unsure.
 #
 # ## Does it keep its facts?
 #
@@ -550,6 +538,23 @@ print(f"as unsure as among {torch.tensor(trained).exp():.1f} words")
 # likelier still. Sixty stories, of which you see two:
 
 # %%
+@torch.no_grad()
+def write(model, tokens, num_new, temperature=1.0, seed=0):
+    # (batch, token) -> (batch, token + num_new)
+    unread, caches = tokens, None
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(num_new):
+        scores, caches = model(unread, caches)
+        chances = (scores[:, -1] / temperature).softmax(dim=-1)  # (b, v)
+        unread = torch.multinomial(chances.cpu(), 1, generator=generator).to(device)
+        tokens = torch.cat([tokens, unread], dim=1)
+    return tokens
+
+
+# %%
+start = torch.tensor([[numbers[END]]], device=device)  # (b, t)
+
+
 def sixty(model):
     found = write(model, start.repeat(60, 1), max_len - 1, temperature=0.7)
     return [as_text(each[1:]) for each in found]
@@ -688,8 +693,7 @@ page = save_page(mine, "my_storyteller.html", title="My storyteller")
 print(f"{page.name}: {page.stat().st_size // 1000} kB")
 
 # %% [markdown]
-# Send it to somebody. (If you have trained it on a text of your own, give `save_page` a `beginning` of words that your
-# text has.)
+# If you have trained it on a text of your own, give `save_page` a `beginning` of words that your text has.
 #
 # ## Your turn
 #

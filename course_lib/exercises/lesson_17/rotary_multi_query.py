@@ -51,10 +51,10 @@ EXERCISE = ModuleExercise(
     difficulty=4,
     minutes=4,
     prompt=(
-        "Multi-query attention with a cache, as the lesson's `MultiQueryWithCache`, whose queries and keys are rotated by their "
+        "Multi-query attention with a cache, like the lesson's `MultiQueryWithCache`, whose queries and keys are rotated by their "
         "positions: the new tokens go on where the cache ends. Pairs are halves, and `base` is the base of the "
         "rotation, 10000 unless it is given. The keys in the cache are rotated already. The projections are `q_proj`, `k_proj`, "
-        "`v_proj` and `out_proj`, without bias."
+        "`v_proj` and `out_proj`."
     ),
     hints=(
         "Take your class with a cache. Three lines are new, between the projections and the cache.",
