@@ -89,6 +89,8 @@ def difference(result: Any, expected: Expected) -> Difference | None:
     if not isinstance(result, (bool, int, float)):
         right = "True or False" if isinstance(value, bool) else f"a number such as {value:.6g}"
         return Difference(f"{expected.subject} {_kind(result)}; it should be {right}.", kind=_type_of(result))
+    if isinstance(value, bool) and result not in (0, 1):
+        return Difference(f"{expected.subject} {_kind(result)}; it should be True or False.", kind=Kind.TYPE)
     if isinstance(result, int) and abs(result) > LARGEST:
         return Difference("Your result is an integer of more than 300 digits.", kind=Kind.NUMBER)
     if isinstance(value, int) and isinstance(result, float) and result == value:

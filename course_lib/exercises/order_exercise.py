@@ -94,7 +94,7 @@ class OrderExercise(Exercise):
             given = "".join(given)
         if not isinstance(given, str):
             return not_passed(
-                f"The answer is a {type(given).__name__}; it should be a string of letters such as 'ABC'."
+                f"The answer is of type {type(given).__name__}; it should be a string of letters such as 'ABC'."
             )
         letters = re.sub(r"[^A-Z]", "", given.upper())
         if sorted(letters) == sorted(self.lines):

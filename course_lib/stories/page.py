@@ -63,7 +63,9 @@ def save_page(
     if not isinstance(title, str):
         raise TypeError(f"title must be a text, got {type(title).__name__}: give the heading of the page")
     file = html_path(path)
-    rounded = deepcopy(model).cpu().half().float().eval()
+    rounded = deepcopy(model).cpu().float().eval()
+    for weight in rounded.parameters():  # and no buffer, such as a table of cosines, which the page computes itself
+        weight.data = weight.half().float()
     if not all(weight.isfinite().all() for weight in rounded.parameters()):
         raise ValueError("model has weights that aren't finite in half precision: train it again, at a lower rate")
     weights: list[Tensor] = []

@@ -284,18 +284,19 @@ predict(guess, lambda: int(off.sum()))
 #
 # Somebody repairs the mask after softmax: each row is divided by its own sum.
 #
-# **Predict.** Are the repaired attention weights equal to the right ones?
+# **Predict.** In how many of the six rows are the repaired attention weights the right ones?
 
 # %%
 late = ways["mask after softmax"](scores)
 repaired = late / late.sum(dim=-1, keepdim=True)
-guess = ...  # write "yes" or "no" in place of the dots
-predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
+guess = ...  # write a number from 0 to 6 in place of the dots
+near = torch.isclose(repaired, ways["right"](scores))[0]  # (query, key)
+predict(guess, lambda: int(near.all(dim=-1).sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
+# In all six. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
 # weights cancels that number. Minus infinity before softmax does the same in one step, and it still works where the
 # future scores are so large that all kept weights round to 0 and the repair would divide 0 by 0.
 #
@@ -406,7 +407,7 @@ show("what the real tokens get", of_real @ first_block, "query width", left_word
 
 # %%
 def report(output):  # (batch, token, width)
-    head.zero_grad()
+    head.zero_grad()  # gradients of the call before would be added
     loss = output[left_real].square().sum()  # real tokens only
     loss.backward()
     norms = [projection.weight.grad.norm() for projection in head.children()]

@@ -292,7 +292,7 @@ print("float64, equal to eleven decimals:", double < 0.5e-11)
 #
 # ## Three ways to lose it
 #
-# First read, then count. The positions are the columns again, or the padding mask is missing, or, with padding on the
+# Each way has one mistake: the positions are the columns again, the padding mask is missing, or, with padding on the
 # right, the last *column* is read. This is the shortest text, told by the storyteller with a table:
 
 # %%
@@ -310,8 +310,8 @@ for name, way in ways.items():
     print(fill(f"{name}: {told('table', **way)[0]}", 80), end="\n\n")
 
 # %% [markdown]
-# No error is reported. **Predict:** the storyteller with rotation survives one of the
-# three, and tells all twelve stories as they are alone. Which one?
+# No error is reported. **Predict:** with one of the three mistakes the storyteller with rotation still tells all twelve
+# stories as they are alone. With which one?
 
 # %%
 guess = ...  # "columns", "mask" or "last"

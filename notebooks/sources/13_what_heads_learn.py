@@ -543,7 +543,7 @@ for part in PARTS:
     show_sure(f"unwritten {part}", with_patch(part, tokens, unwritten))
 
 # %% [markdown]
-# The values hardly need the messages. The queries need them most widely: which kind of word comes next, and for a name
+# The values hardly need the messages. The queries lose most without them: which kind of word comes next, and for a name
 # which of the names, is in what block 0 left there. The keys need them for names and animals, and not for things,
 # colours and places. Why for these two?
 #
@@ -572,7 +572,7 @@ if guess is not ...:
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Not the kind decides but the number. The stories before had one hero and mostly one friend: two names, two animals.
+# The number decides, not the kind. The stories before had one hero and mostly one friend: two names, two animals.
 # Where there is one of a kind, any word of that kind is the right one. Where there are two, a key has to say whose it
 # is, and without the messages it says so less clearly.
 #

@@ -244,7 +244,7 @@ for number, alone in enumerate(told[2:]):
 #
 # A longer script of the course leaves the cut to PyTorch: its ColwiseParallel cuts what you called rows, and
 # RowwiseParallel what you called columns. The script compares outputs, gradients and cached decoding with the uncut
-# module, and lists every tensor that the processes send, in float64. Here is what device 0 reports for three forms of
+# module in float64, and lists every tensor that the processes send. Here is what device 0 reports for three forms of
 # attention with 8 heads, for 2 samples of 5 tokens; `d_in` is 12, `d_out` is 24, and grouped-query attention has 2 kv
 # heads:
 
@@ -391,7 +391,8 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 #
 # Now a whole decoding step, computed and not measured. Each device reads its part of the layers' parameters and of the
 # cache; with sizes like these the reading takes longer than the arithmetic (lesson 14). A layer does two all-reduces:
-# one after attention, and one after its **feedforward part**, the linear layers that follow attention in a block.
+# one after attention, and one after its **feedforward part**, the linear layers that follow attention in a block and
+# have `hidden` numbers per token between them.
 
 # %%
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
@@ -469,15 +470,15 @@ print(", ".join(f"{name} {ms:.1f} ms" for name, ms in parts.items()))
 devices()
 
 # %% [markdown]
-# The weights' time is halved with every doubling of the devices, and so is the cache's until this cut ends with the kv
-# heads. The time of the all-reduces grows, and with a single ring it jumps where the ring leaves the machine: then 8
-# devices are best, and 64 take longer than 4. With two levels 16 are best, and with `256` texts of `4096` tokens 8
-# again. No number of devices is best in general.
+# With every doubling of the devices the weights take half the time to read, and so does the cache, until each device
+# has a single kv head. The time of the all-reduces grows, and with a single ring it jumps where the ring leaves the
+# machine: then 8 devices are best, and 64 take longer than 4. With two levels 16 are best, and with `256` texts of
+# `4096` tokens 8 again. No number of devices is best in general.
 #
 # With 16 texts nearly all of an all-reduce is waiting. Then a ring is a poor choice: if each device sends its pieces to
 # all others at once, two latencies are enough.
 #
-# **Predict.** The tokens of Llama 3 8B are half as wide. It serves the same 16 texts. Is the speed-up from four to
+# **Predict.** In Llama 3 8B, `d_model` is half as large. It serves the same 16 texts. Is the speed-up from four to
 # eight devices `"larger"` or `"smaller"` than that of the 70B model?
 
 # %%

@@ -53,7 +53,7 @@ device = course_device()
 # %% [markdown]
 # ## A table that knows one word
 #
-# The model will learn from stories that the course makes up, in a little language.
+# The model learns from stories that the course makes up.
 
 # %%
 texts = [story.text for story in stories(6000, seed=1)]
@@ -92,59 +92,19 @@ split = len(texts) * 9 // 10  # the last tenth is held out: no model trains on i
 print(f"{len(texts):,} texts, {len(tokens):,} tokens, {len(vocabulary)} different")
 
 # %% [markdown]
-# A simple model of a language is a table that counts which word follows which.
-#
-# **Write it yourself:** the table of counts. If you get stuck, `hint` helps, here and below.
+# A simple model of a language is a table that counts which word follows which. Each row of counts becomes a row of
+# probabilities.
 
 # %%
-def count_pairs(tokens, num_words):
-    # (token,) of integers, an int -> (first word, next word)
-    raise NotImplementedError  # your lines
-
-
-count_pairs = filled("count_pairs", count_pairs)
-
-# %%
-hint("count_pairs", 1)  # 2 says more
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def count_pairs(tokens, num_words):
-#     # (token,) of integers, an int -> (first word, next word)
-#     pairs = num_words * tokens[:-1] + tokens[1:]  # (token - 1,), one for each pair
-#     return pairs.bincount(minlength=num_words**2).view(num_words, num_words)
-# ```
-#
-# </details>
-#
-# Each row of counts becomes a row of probabilities. Now draw the next word with those in the row of the last one, again
-# and again:
-
-# %%
-counts = count_pairs(tokens[: starts[split]], len(vocabulary)) + 0.01  # none is 0
+num_words, known = len(vocabulary), tokens[: starts[split]]
+pairs = num_words * known[:-1] + known[1:]  # each pair of words has a number of its own
+counts = pairs.bincount(minlength=num_words**2).view(num_words, num_words)
+counts = counts + 0.01  # none is 0
 log_chances = (counts / counts.sum(dim=1, keepdim=True)).log()  # (first, next)
 
 
-# %%
-def table_of_pairs(tokens, caches=None):  # (b, t) -> (b, t, v), as the models below
-    return log_chances[tokens], caches
-
-
-# %%
-@torch.no_grad()
-def write(model, tokens, num_new, temperature=1.0, seed=0):
-    # (batch, token) -> (batch, token + num_new)
-    unread, caches = tokens, None
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(num_new):
-        scores, caches = model(unread, caches)
-        chances = (scores[:, -1] / temperature).softmax(dim=-1)  # (b, v)
-        unread = torch.multinomial(chances.cpu(), 1, generator=generator).to(device)
-        tokens = torch.cat([tokens, unread], dim=1)
-    return tokens
-
+# %% [markdown]
+# Draw the next word with the probabilities in the last one's row, again and again:
 
 # %%
 def as_text(tokens):
@@ -153,8 +113,11 @@ def as_text(tokens):
 
 
 # %%
-start = torch.tensor([[numbers[END]]], device=device)  # (b, t)
-print(fill(as_text(write(table_of_pairs, start, 70)[0, 1:]), 80))
+generator, drawn = torch.Generator().manual_seed(0), [numbers[END]]
+for _ in range(70):
+    chances = log_chances[drawn[-1]].exp().cpu()
+    drawn.append(torch.multinomial(chances, 1, generator=generator).item())
+print(fill(as_text(torch.tensor(drawn[1:])), 80))
 
 # %% [markdown]
 # Nearly every pair of neighbours is fine, and the whole is nonsense: the table sees one word.
@@ -163,40 +126,22 @@ print(fill(as_text(write(table_of_pairs, start, 70)[0, 1:]), 80))
 #
 # The **loss** is minus the logarithm of the probability that a model gave to the word that really came next, averaged
 # over all words (**cross-entropy**). With a causal mask a model that reads a text of `length` tokens makes `length`
-# predictions in one pass. **Write it yourself:** cut one sample at each of the `starts`, and its targets, which are the
-# tokens one place later.
-
-# %%
-def cut_batch(tokens, starts, length):
-    # (text,) and (batch,) of integers, an int -> two of (batch, length)
-    raise NotImplementedError  # your lines: the inputs and the targets
-
-
-cut_batch = filled("cut_batch", cut_batch)
-
-# %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def cut_batch(tokens, starts, length):
-#     # (text,) and (batch,) of integers, an int -> two of (batch, length)
-#     steps = torch.arange(length + 1, device=starts.device)
-#     places = starts[:, None] + steps  # (b, 1) + (t + 1) -> (b, t + 1)
-#     pieces = tokens[places]
-#     return pieces[:, :-1], pieces[:, 1:]
-# ```
-#
-# </details>
-#
-# What lies beyond the end of a shorter text is no target: PyTorch's cross-entropy leaves out a target of -100.
+# predictions in one pass. Its targets are the tokens one place later. What lies beyond the end of a shorter text is no
+# target: PyTorch's cross-entropy leaves out a target of -100.
 
 # %%
 def text_batch(chosen):
-    # (batch,), numbers of texts -> two of (batch, token)
+    # (batch,), numbers of texts -> inputs and targets, two of (batch, token)
     length = int(lengths[chosen].clamp(max=max_len).max())
-    inputs, targets = cut_batch(tokens, starts[chosen], length)
-    beyond = torch.arange(length, device=device) >= lengths[chosen][:, None]
-    return inputs, targets.masked_fill(beyond, -100)
+    steps = torch.arange(length + 1, device=device)
+    pieces = tokens[starts[chosen][:, None] + steps]  # (b, 1) + (t + 1) -> (b, t + 1)
+    beyond = steps[:-1] >= lengths[chosen][:, None]
+    return pieces[:, :-1], pieces[:, 1:].masked_fill(beyond, -100)
+
+
+# %%
+def table_of_pairs(tokens, caches=None):  # (b, t) -> (b, t, v), as the models below
+    return log_chances[tokens], caches
 
 
 # %%
@@ -221,7 +166,8 @@ print(f"loss of the table of pairs: {bar:.2f}")
 #
 # All heads share one head of keys and one of values (multi-query attention), and a cache keeps them from call to call.
 # So `forward` returns two things: the output for the new tokens, and the cache, a tuple of all keys and all values so
-# far. If five tokens are in the cache and two are new, the first of these two sees six keys.
+# far. If five tokens are in the cache and two are new, the first of these two sees six keys. If you get stuck, `hint`
+# helps, here and below.
 
 # %%
 class MultiQueryWithCache(nn.Module):
@@ -234,6 +180,9 @@ class MultiQueryWithCache(nn.Module):
 
 
 MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
+
+# %%
+hint("MultiQueryWithCache", 1)  # 2 says more
 
 # %% [markdown]
 # <details><summary>Solution</summary>
@@ -298,7 +247,7 @@ predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))
 #   token by itself.
 # - **LayerNorm** shifts and scales each token's vector to mean 0 and variance 1, and then applies a learned gain and
 #   shift ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)). There is one before the attention and one before the
-#   MLP, as in GPT-2.
+#   MLP.
 # - **Residual connection.** What attention and MLP return is added to what came in, and does not replace it ([He et
 #   al., 2015](https://arxiv.org/abs/1512.03385)).
 #
@@ -354,10 +303,10 @@ show("the whole block: changed", whole.abs().amax(dim=(0, 2)) > 1e-6, "token")
 # %% [markdown]
 # Without attention only token 3 changes.
 #
-# A GPT has two tables, too. The **embedding** has a row of learned numbers for each word of the vocabulary, and is also
-# the model's last matrix: an output times the vector of a word is the score of that word as the next one ([Press and
-# Wolf, 2017](https://arxiv.org/abs/1608.05859)). A second table has a row for each **position**, as in GPT-2 (lesson
-# 07); ours begins with sines and cosines.
+# The **embedding** table has a row of learned numbers for each word of the vocabulary, and is also the model's last
+# matrix: an output times the vector of a word is the score of that word as the next one ([Press and Wolf,
+# 2017](https://arxiv.org/abs/1608.05859)). A second table has a row for each **position**, as in GPT-2 (lesson 07);
+# ours begins with sines and cosines.
 
 # %%
 class TinyGPT(nn.Module):
@@ -526,8 +475,8 @@ start_by_copying(gpt)
 # | names kept with the good start | 58 | 54 | 59 | 57 |
 # | without it | 0 | 20 | 49 | 0 |
 #
-# Each step takes 8 texts of similar length; `yield` hands them over when the loop asks for the next. Five times, at
-# first with nothing but its good start, the model is asked to go on with a story:
+# Each step takes 8 texts of similar length; `yield` hands them over when the loop asks for the next. Five times, first
+# with its good start alone, the model goes on with a story:
 
 # %%
 beginning = "Once there was an owl named Ida. She had a red kite. One day"
@@ -567,7 +516,7 @@ losses = training_loop(gpt, batches(gpt, 1500, told_after), make_optimizer)
 print(fill(f"After 1500 steps: {goes_on(gpt, 60)}", 80))
 
 # %% [markdown]
-# Each point of the next curve is the mean of 50 steps.
+# Each point is the mean of 50 steps:
 
 # %% tags=["trained", "nbval-ignore-output"]
 means = torch.tensor(losses).view(-1, 50).mean(dim=1).tolist()
@@ -581,8 +530,7 @@ print(f"loss on texts that it has not read: {trained:.2f}", end=", ")
 print(f"as unsure as among {torch.tensor(trained).exp():.1f} words")
 
 # %% [markdown]
-# The second number is e to the loss, the **perplexity**: the model is as unsure as if it had to choose among that many
-# equally likely words.
+# The second number is e to the loss, the **perplexity**: that many equally likely words would leave it as unsure.
 #
 # ## Does it keep its facts?
 #
@@ -590,6 +538,23 @@ print(f"as unsure as among {torch.tensor(trained).exp():.1f} words")
 # likelier still. Sixty stories, of which you see two:
 
 # %%
+@torch.no_grad()
+def write(model, tokens, num_new, temperature=1.0, seed=0):
+    # (batch, token) -> (batch, token + num_new)
+    unread, caches = tokens, None
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(num_new):
+        scores, caches = model(unread, caches)
+        chances = (scores[:, -1] / temperature).softmax(dim=-1)  # (b, v)
+        unread = torch.multinomial(chances.cpu(), 1, generator=generator).to(device)
+        tokens = torch.cat([tokens, unread], dim=1)
+    return tokens
+
+
+# %%
+start = torch.tensor([[numbers[END]]], device=device)  # (b, t)
+
+
 def sixty(model):
     found = write(model, start.repeat(60, 1), max_len - 1, temperature=0.7)
     return [as_text(each[1:]) for each in found]
@@ -602,24 +567,7 @@ for story in told[:2]:
 
 # %% [markdown]
 # `facts_kept` says of each kind of fact in a story, such as the name or the animal, whether it stays what it was, and
-# of the sentences whether all are of the language.
-#
-# **Predict.** In how many of the sixty stories is everything right?
-
-# %%
-guess = ...  # an integer
-right = sum(all(facts_kept(story).values()) for story in told)
-predict(guess, lambda: right, within=6)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# In more than half of them, from each of the four starts of the table above. Each kind by itself does better, but one
-# fault spoils a story.
-#
-# </details>
-#
-# And each kind of fact, in the stories that mention it:
+# of the sentences whether all are of the language. Here is each kind of fact, in the stories that mention it:
 
 # %%
 def show_results(name, model, told):
@@ -635,72 +583,46 @@ def show_results(name, model, told):
 show_results("with a table", gpt, told)
 
 # %% [markdown]
+# **Predict.** In how many of the sixty stories is everything right?
+
+# %%
+guess = ...  # an integer
+right = sum(all(facts_kept(story).values()) for story in told)
+predict(guess, lambda: right, within=6)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# In more than half of them, from each of the four starts of the table above. One fault of any kind spoils a story.
+#
+# </details>
+#
 # Only attention carries a name from the first sentence to the last, and where to look for it was learned by predicting
 # the next word. (Copying was put in.)
 #
 # ## Throw the table away
 #
 # The model can't read more than `max_len` tokens, because its table of positions ends there. Rotary positions ([lesson
-# 07](07_order.ipynb)) need no table. **Write it yourself:** your class with a cache, with queries and keys that are
-# rotated by their positions before the keys go into the cache. Call the four layers as in lesson 07, without bias.
+# 07](07_order.ipynb)) are computed. Your attention of lesson 09 has them, and with one kv head it is multi-query
+# attention. Here it brings its cache along, with room for 512 tokens:
 
 # %%
-rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
+MyLlamaAttention, MyCache = from_earlier("MyLlamaAttention"), from_earlier("MyCache")
 
 
 # %%
-class RotaryMultiQuery(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, base=10000.0):
-        super().__init__()
+class RotaryMultiQuery(MyLlamaAttention):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads, num_kv_heads=1)
 
     def forward(self, x, cache=None):
-        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
-        raise NotImplementedError  # rotary_table(num_positions, head_dim, base)
+        if cache is None:
+            with x.device:  # tensors are made there
+                cache = MyCache(len(x), 1, 512, width // num_heads).to(x)
+        return super().forward(x, cache), cache
 
-
-RotaryMultiQuery = filled("RotaryMultiQuery", RotaryMultiQuery)
 
 # %% [markdown]
-# <details><summary>Solution</summary>
-#
-# ```python
-# class RotaryMultiQuery(nn.Module):
-#     def __init__(self, d_in, d_out, num_heads, base=10000.0):
-#         super().__init__()
-#         self.num_heads, self.head_dim, self.base = num_heads, d_out // num_heads, base
-#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
-#         self.k_proj = nn.Linear(d_in, self.head_dim, bias=False)
-#         self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
-#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
-#
-#     def forward(self, x, cache=None):
-#         # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
-#         batch, num_new, _ = x.shape
-#         per_head = (batch, num_new, self.num_heads, self.head_dim)
-#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, n, d)
-#         # one head for all: (b, n, d) -> (b, 1, n, d)
-#         keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]
-#         past = 0 if cache is None else cache[0].shape[2]
-#         # (position, pair), of the new tokens
-#         cos, sin = rotary_table(past + num_new, self.head_dim, self.base)
-#         cos, sin = cos[past:].to(x), sin[past:].to(x)
-#         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
-#         if cache is not None:
-#             # (b, 1, past, d) and (b, 1, n, d) -> (b, 1, past + n, d)
-#             keys = torch.cat([cache[0], keys], dim=2)
-#             values = torch.cat([cache[1], values], dim=2)
-#         # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
-#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
-#         keep = torch.ones(num_new, past + num_new, dtype=torch.bool, device=x.device)
-#         keep = keep.tril(past)
-#         # (b, h, n, d)
-#         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-#         output = self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1))
-#         return output, (keys, values)
-# ```
-#
-# </details>
-#
 # Your trained model gets the new attention, keeps its matrices, and loses its table. (If the layers of your first class
 # have other names, their weights are not loaded.) How much does it still know, and how much after 400 more steps?
 
@@ -771,8 +693,7 @@ page = save_page(mine, "my_storyteller.html", title="My storyteller")
 print(f"{page.name}: {page.stat().st_size // 1000} kB")
 
 # %% [markdown]
-# Send it to somebody. (If you have trained it on a text of your own, give `save_page` a `beginning` of words that your
-# text has.)
+# If you have trained it on a text of your own, give `save_page` a `beginning` of words that your text has.
 #
 # ## Your turn
 #
@@ -859,6 +780,6 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #
 # </details>
 #
-# **Practise:** [six exercises](exercises/17_exercises.ipynb), about 35 minutes.
+# **Practise:** [seven exercises](exercises/17_exercises.ipynb), about 40 minutes.
 #
 # **Next:** this was the last lesson. Change something in your model, and find out what happens.

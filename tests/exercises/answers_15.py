@@ -123,13 +123,17 @@ WRONG = {
     ],
     "without_gradient": [
         (lambda m, x, t: m(x)[:, t].backward(), "stopped", "RuntimeError"),
+        (
+            lambda m, x, t: [n for n, p in gradients(m, x, t).items() if p.grad is None or p.grad.sum() == 0],
+            "whose gradient adds up to zero",
+        ),
     ],
     "patient_a": [
         (lambda: "no-causal-mask", "call the module twice"),
         (lambda: "projection-reused", "Follow the three names"),
         (lambda: "double-softmax", "weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)", "how often"),
         (lambda: "keys-ignored", "No mistake is called 'keys-ignored'", "Print the catalogue"),
-        (lambda: 3, "The answer is a int"),
+        (lambda: 3, "The answer is of type int"),
         (lambda: "input-modified", "Which line of the code could do that"),
     ],
     "patient_b": [

@@ -52,9 +52,23 @@ RIGHT = {
         lambda c, x, s: (steps(c, x, s) - c(x, {})).abs().amax(dim=(0, 1, 2)),
     ],
 }
+def future_as_number(code, x, token):
+    other = x.clone()
+    other[:, token] += 1.0
+    return (code(other) - code(x))[:, :token].abs().max()
+
+
+def future_of_samples(code, x, token):
+    other = x.clone()
+    other[:, token] += 1.0
+    return not torch.allclose(code(other)[:token], code(x)[:token])
+
+
 WRONG = {
     "future_probe": [
         (future_in_place, "input-modified"),
         (lambda c, x, t: moved(c, x, t)[:, :t], "it should be"),
+        (future_as_number, "gives back a float; it should be True or False"),
+        (future_of_samples, "True wherever it is called"),
     ],
 }

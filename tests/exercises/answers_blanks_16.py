@@ -73,6 +73,7 @@ WRONG = {
     "cut_columns": [
         (lambda w, i, n: w[:, i * n : (i + 1) * n], "it should be"),
         (lambda w, i, n: w.split(w.shape[1] // 2, dim=1)[i % 2], "it should be"),
+        (lambda w, i, n: w[:, i * (w.shape[1] // n) :], "all columns from the device's first one on"),
     ],
     "kv_heads_of_device": [
         (lambda i, n, g: (i * g / n, max(1, g / n)), "it should be"),
@@ -81,5 +82,6 @@ WRONG = {
         (lambda b, n, v, t: 2 * (n - 1) * (b / n * v + t), "it should be"),
         (lambda b, n, v, t: 2 * (n - 1) * (b // n / v + t), "rounded down to whole bytes"),
         (lambda b, n, v, t: 2 * (n - 1) * b / n / v + 2 * t, "two latencies"),
+        (lambda b, n, v, t: 2 * (n - 1) * (b / max(n - 1, 1) / v + t), "one piece fewer than there are devices"),
     ],
 }

@@ -210,17 +210,6 @@ class HeadsOfTheirOwn(nn.Module):
         return self.mix(F.scaled_dot_product_attention(q, k, v, keep).transpose(1, 2).flatten(2)), (k, v)
 
 
-def batch_by_loop(tokens, starts, length):
-    inputs = torch.stack([tokens[start : start + length] for start in starts])
-    targets = torch.stack([tokens[start + 1 : start + 1 + length] for start in starts])
-    return inputs, targets
-
-
-def batch_by_unfold(tokens, starts, length):
-    pieces = tokens.unfold(0, length + 1, 1)[starts]
-    return [pieces[:, :length], pieces[:, 1:]]
-
-
 def greedy_by_first_call(model, tokens, num_new):
     scores, caches = model(tokens)
     written = [tokens]
@@ -254,24 +243,6 @@ def greedy_with_everything(model, tokens, num_new):
         scores, caches = model(tokens, caches)
         tokens = torch.cat([tokens, scores[:, -1:].argmax(-1)], 1)
     return tokens
-
-
-def pairs_by_loop(tokens, num_words):
-    counts = torch.zeros(num_words, num_words, dtype=torch.long)
-    for first, after in zip(tokens.tolist(), tokens.tolist()[1:], strict=False):
-        counts[first, after] += 1
-    return counts
-
-
-def pairs_by_one_hot(tokens, num_words):
-    rows = F.one_hot(tokens, num_words)
-    return rows[:-1].T @ rows[1:]
-
-
-def pairs_once(tokens, num_words):
-    counts = torch.zeros(num_words, num_words, dtype=torch.long)
-    counts[tokens[:-1], tokens[1:]] += 1  # of equal places only one is counted
-    return counts
 
 
 def block_in_one_line(x, attention_norm, attention, mlp_norm, mlp, cache):
@@ -502,7 +473,6 @@ class NamedOtherwiseUnturned(NamedOtherwise):
 
 
 RIGHT = {
-    "count_pairs": [pairs_by_loop, pairs_by_one_hot, lambda t, n: pairs_by_loop(t, n).float()],
     "through_block": [block_in_one_line, block_by_sums],
     "training_loop": [
         loop_by_negative_logs,
@@ -512,17 +482,10 @@ RIGHT = {
     "RotaryMultiQuery": [Turning, NamedOtherwise, NamedOtherwiseWithBiases],
     "MultiHeadFromMemory": [Packed, OneByOne, ByEinsum],
     "MultiQueryWithCache": [Shared, Folded, ByHand],
-    "cut_batch": [batch_by_loop, batch_by_unfold],
     "write_greedily": [greedy_by_first_call, greedy_token_by_token],
 }
 
 WRONG = {
-    "count_pairs": [
-        (pairs_once, "should be"),
-        (lambda t, n: pairs_by_loop(t, n).T, "axes exchanged"),
-        (lambda t, n: pairs_by_loop(t, n)[:-1, :-1], "shape"),
-        (lambda t, n: pairs_by_loop(t, n) + pairs_by_loop(t[[-1, 0]], n), "should be"),
-    ],
     "through_block": [
         (block_in_place, "input-modified"),
         (block_of_post_norm, "post-norm"),
@@ -542,6 +505,8 @@ WRONG = {
         (lambda *three: torch.tensor(loop_by_negative_logs(*three)), "a Tensor; it should be a list of floats"),
         (loop_with_wrong_axis, "stopped"),
         (loop_after_the_step, "should be"),
+        (loop_of(lambda scores, targets: F.cross_entropy(scores[:, :-1].mT, targets[:, 1:])), "shifted once more"),
+        (loop_of(lambda scores, targets: F.nll_loss(scores.mT, targets)), "taken for logarithms"),
     ],
     "RotaryMultiQuery": [
         (QueriesFromZero, "should be"),
@@ -569,11 +534,6 @@ WRONG = {
         (KeepsX, "the cache keeps", "numbers per token; keys and values are"),
         (CopyPerHead, "the cache keeps", "numbers per token; keys and values are"),
         (HeadsOfTheirOwn, "numbers per token"),
-    ],
-    "cut_batch": [
-        (lambda t, s, n: (batch_by_loop(t, s, n)[0], t[s + n]), "shape"),
-        (lambda t, s, n: tuple(part[:, 1:] for part in batch_by_loop(t, s, n)), "shape"),
-        (lambda t, s, n: batch_by_loop(t, s, n)[0], "it should be"),
     ],
     "write_greedily": [
         (greedy_without_cache, "stopped", "each must go in once"),

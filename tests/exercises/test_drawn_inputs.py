@@ -119,7 +119,7 @@ def test_what_is_drawn_is_plain_and_the_same_for_one_seed(name):
     assert check(arguments)
 
 
-OTHERWISE_DRAWN = ("kv_head_of", "padding_mask", "decode_step", "flat_slot", "cut_batch")  # of one query, or no tensor
+OTHERWISE_DRAWN = ("kv_head_of", "padding_mask", "decode_step", "flat_slot")  # of one query, or no tensor
 OTHERWISE_DRAWN += ("streaming_scores", "blocks_taken", "forks_apart", "kv_layers")  # or of a word whose letters count
 
 

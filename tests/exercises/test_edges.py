@@ -42,7 +42,6 @@ NEVER_ONE = {
     "rotate_neighbours": "head_dim",
     "permute_meta_weights": "row",
     "greedy_decode": "token",  # a prompt and what follows it
-    "count_pairs": "first next",  # words that differ
     "write_greedily": "token",
     "two_mixes": "width",  # two halves
     "output_of_head": "d_out",  # several heads

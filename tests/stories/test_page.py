@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from course_lib.attention import LlamaAttention, MultiQueryAttention
+from course_lib.exercises import ALL
 from course_lib.mutations import inject
 from course_lib.stories import FORMS, Storyteller, facts_kept, save_page, with_attention
 from course_lib.stories.described import in_course_form
@@ -156,6 +157,13 @@ def test_a_learners_class_is_brought_to_the_course_form_that_computes_the_same(a
     tokens = torch.randint(len(model.vocabulary), (3, 40))
     with torch.no_grad():
         torch.testing.assert_close(in_course_form(model)(tokens), model(tokens), atol=1e-4, rtol=1e-4)
+
+
+def test_a_class_with_a_table_of_cosines_is_saved(file):
+    def attention(d_in, d_out, num_heads):
+        return ALL["MyLlamaAttention"].solution(d_in, d_out, num_heads, 1)  # its table is a buffer
+
+    assert save_page(small(attention, positions=False), file) == file
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 ASSIGNED = (
     *("device", "texts", "END", "vocabulary", "numbers", "encoded", "max_len", "padding", "tokens", "lengths"),
     *("starts", "start", "width", "num_heads", "split"),
+    *("MyLlamaAttention", "MyCache"),
 )
 SEEDS = (0, 1, 2)
 RATE = 6e-3

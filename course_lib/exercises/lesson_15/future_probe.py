@@ -78,8 +78,8 @@ EXERCISE = FunctionExercise(
     extract=_as_bool,
     wrong="""
 [:, :token] => [:, : token + 1]
-    a probe that watches the changed token's own output, too: that one may move
-    ? Where does your slice end?
+    True wherever it is called, as of a probe that watches the changed token's own output, too: that one may move
+    ? Where does your slice end, and which axis holds the tokens?
 not result
     a probe that says yes where nothing moved, and no where something did
     ? What does `torch.allclose` return if nothing moved?

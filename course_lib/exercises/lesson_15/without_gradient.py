@@ -50,6 +50,7 @@ PARTLY = "(x + (torch.arange(x.shape[-1]) > 0) * self.{name}(x))"  # row 0 of it
 EARLY = "(x + (torch.arange(x.shape[1]) < 1)[:, None] * self.{name}(x))"  # it counts at token 0 only
 LATE = "(x + (torch.arange(x.shape[1]) == x.shape[1] - 1)[:, None] * self.{name}(x))"  # at the last token only
 LATER_SAMPLES = "(x + (torch.arange(len(x)) > 0)[:, None, None] * self.{name}(x))"  # not in the first one
+CANCELS = "(x + self.{name}(x)[..., :1] - self.{name}(x)[..., 1:2])"  # the sum over its gradient is exactly 0
 TINY = "(x + 1e-9 * self.{name}(x))"  # its gradient is small and not zero
 
 
@@ -65,6 +66,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
     for called in (USED, USED, ZEROED):  # one at least is called: `backward` fails where no parameter contributes
         states.append(rng.shuffled([called, *(rng.choice([USED, USED, UNUSED, ZEROED]) for _ in range(3))]))
     states += [[USED, USED, USED, EARLY], [USED, USED, USED, LATE], [USED, USED, USED, LATER_SAMPLES]]
+    states.append([USED, USED, USED, CANCELS])
     cases = []
     for number, state in rng.shuffled(list(enumerate(states))):
         batch, tokens, width = rng.sizes(3, 2, 8)
@@ -73,14 +75,19 @@ def _draw(rng: InputGenerator) -> list[Case]:
         source = MODULE.format(**dict(zip(("q", "k", "v", "out"), terms, strict=True)))
         weights = [(name, rng.normal(width, width, std=width**-0.5)) for name in rng.shuffled(names)]
         unused, zeroed = state.count(UNUSED), state.count(ZEROED)
-        token = 0 if number == 0 or LATE in state else 1 + rng.integer(tokens - 1)
+        token = 0 if number == 0 or LATE in state or CANCELS in state else 1 + rng.integer(tokens - 1)
         about = f"{unused} of its 4 layers are never called, {zeroed} are multiplied by zero, "
         about += f"{state.count(TINY)} by 1e-9, and token={token}"
         about += "; of one layer, an output is multiplied by zero" if PARTLY in state else ""
         about += "; an output counts at the first token only" if EARLY in state else ""
         about += "; an output counts at the last token only" if LATE in state else ""
         about += "; an output counts in all samples but the first" if LATER_SAMPLES in state else ""
-        module, x = FromSource(source, "Attention", (weights,)), rng.normal(batch, tokens, width)
+        x = rng.normal(batch, tokens, width)
+        if CANCELS in state:
+            about += "; a gradient has elements that add up to 0"
+            x = (8 * x).round() / 8  # so that no sum is rounded
+            weights = [(name, (8 * weight).round() / 8) for name, weight in weights]
+        module = FromSource(source, "Attention", (weights,))
         cases.append(Case((module, x, token), about))
     return cases
 
@@ -108,6 +115,9 @@ one.grad is None or not one.grad.any() => one.grad is not None and one.grad.any(
 one.grad is None or not one.grad.any() => one.grad is None
     the parameters whose gradient is None: one that is all zeros teaches nothing, either
     ? What does a gradient of zeros change?
+not one.grad.any() => one.grad.sum() == 0
+    the parameters whose gradient adds up to zero: its elements may cancel out
+    ? What is left of +5 and -5 in a sum?
 one.grad.any => one.grad.all
     the parameters of which some rows get no gradient: the other rows are trained
     ? Is a parameter without gradient if a part of it gets one?

@@ -61,6 +61,9 @@ steps * (num_bytes / num_devices / bytes_per_second + latency) => steps * num_by
 num_bytes / num_devices / bytes_per_second + latency => latency
     the latency of all steps without the bytes
     ? Does a large tensor take no longer than a small one?
+num_bytes / num_devices => num_bytes / max(num_devices - 1, 1)
+    the time of a tensor that is cut into one piece fewer than there are devices
+    ? Into how many pieces is the tensor cut?
 2 * (num_devices - 1) => 1
     the time of a single step
     ? How many steps are there?

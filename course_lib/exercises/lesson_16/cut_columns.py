@@ -50,6 +50,9 @@ right(w_o, num_devices - 1 - device, num_devices)
 right(w_o, (device + 1) % num_devices, num_devices)
     the columns of the next device: devices are counted from 0
     ? Which columns has device 0?
+device * columns : (device + 1) * columns => device * columns :
+    all columns from the device's first one on
+    ? Where do the columns of device 0 end?
 result / num_devices
     the device's columns divided by the number of devices; the outputs are added up, not averaged
     ? What is the sum of your parts' outputs?

@@ -5,8 +5,6 @@ from __future__ import annotations
 from course_lib.exercises.exercise_set import ExerciseSet
 
 from . import (
-    count_pairs,
-    cut_batch,
     gpt_parameters,
     layer_norm,
     multi_head_from_memory,
@@ -24,16 +22,19 @@ SET = ExerciseSet(
     title="write it yourself",
     intro=(
         "You will write the pieces of a small GPT that the lesson took from PyTorch or left out: the loss, the "
-        "normalization, two ways to choose the next token, the number of parameters of a configuration, and "
-        "multi-head attention, as a last look back.\n\n"
-        "**You need** [lesson 17](../17_capstone.ipynb). **It takes** about 35 minutes. Nothing is trained, "
+        "normalization, two ways to choose the next token, the number of parameters of a configuration, and, as a "
+        "last look back, multi-head attention, and your class with a cache once more, now with a rotation.\n\n"
+        "**You need** [lesson 17](../17_capstone.ipynb). **It takes** about 40 minutes. Nothing is trained, "
         "but the loss must be ready for it: its gradients are compared, too."
     ),
     imports="""\
 import torch
 from torch import nn
 
-from course_lib.exercises import check, progress, review""",
+from course_lib.exercises import check, from_earlier, progress, review
+
+rotary_table = from_earlier("rotary_table")
+rotate = from_earlier("rotate")""",
     after=(
         "Passed them all? Then put them in: your LayerNorm into the lesson's block, your loss into its loop, and "
         "your ways to choose a token into its `write`. The story should stay the same."
@@ -45,14 +46,12 @@ from course_lib.exercises import check, progress, review""",
         top_k_probabilities.EXERCISE,
         gpt_parameters.EXERCISE,
         multi_head_from_memory.EXERCISE,
+        rotary_multi_query.EXERCISE,
     ),
     blanks=(
-        cut_batch.EXERCISE,
-        count_pairs.EXERCISE,
         multi_query_with_cache.EXERCISE,
         through_block.EXERCISE,
         write_greedily.EXERCISE,
         training_loop.EXERCISE,
-        rotary_multi_query.EXERCISE,
     ),
 )

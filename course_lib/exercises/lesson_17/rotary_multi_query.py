@@ -51,10 +51,10 @@ EXERCISE = ModuleExercise(
     difficulty=4,
     minutes=4,
     prompt=(
-        "Multi-query attention with a cache, as in `MultiQueryWithCache`, whose queries and keys are rotated by their "
+        "Multi-query attention with a cache, like the lesson's `MultiQueryWithCache`, whose queries and keys are rotated by their "
         "positions: the new tokens go on where the cache ends. Pairs are halves, and `base` is the base of the "
         "rotation, 10000 unless it is given. The keys in the cache are rotated already. The projections are `q_proj`, `k_proj`, "
-        "`v_proj` and `out_proj`, without bias."
+        "`v_proj` and `out_proj`."
     ),
     hints=(
         "Take your class with a cache. Three lines are new, between the projections and the cache.",
@@ -62,7 +62,14 @@ EXERCISE = ModuleExercise(
         "`cos, sin = rotary_table(past + num_new, head_dim, base)`; the new tokens' rows are `cos[past:]` and "
         "`sin[past:]`. Rotate queries and keys before the keys go into the cache.",
     ),
-    stub="class RotaryMultiQuery(nn.Module): ...",
+    stub="""\
+class RotaryMultiQuery(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, base=10000.0):
+        super().__init__()
+
+    def forward(self, x, cache=None):
+        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+        raise NotImplementedError  # rotary_table(num_positions, head_dim, base)""",
     in_steps=True,
     keeps_keys=True,
     kv_heads="one",

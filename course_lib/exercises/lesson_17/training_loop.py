@@ -104,6 +104,12 @@ targets.flatten()) => targets.flatten(), reduction="sum") / targets.numel()
 optimizer, losses = make_optimizer(model), [] => losses = [] && scores, _ = model(inputs) => optimizer = make_optimizer(model); scores, _ = model(inputs)
     the losses with a new optimizer for each batch, which has forgotten its momentum
     ? How often is the optimizer made?
+F.cross_entropy(scores.flatten(0, 1), targets.flatten()) => F.cross_entropy(scores[:, :-1].flatten(0, 1), targets[:, 1:].flatten())
+    the losses with targets that are shifted once more
+    ? The targets come one place later than the inputs already. Which score is compared with which of them?
+F.cross_entropy(scores.flatten(0, 1), targets.flatten()) => F.nll_loss(scores.flatten(0, 1), targets.flatten())
+    the losses with scores taken for logarithms of probabilities
+    ? Of what does `F.nll_loss` take the mean, and which function makes that of scores?
 F.cross_entropy(scores.flatten(0, 1), targets.flatten()) => F.cross_entropy(scores[:, -1], targets[:, -1])
     the losses of the last word of each text alone
     ? How many predictions does the model make in one pass?
