@@ -199,11 +199,7 @@ def _not_reserved(module: BuiltModule, wanted: int, ran: Sequence[Ran]) -> Verdi
 
 
 def _difference(
-    results: Sequence[Any],
-    code: Callable[..., Any],
-    sizes: Sequence[int],
-    steps: Sequence[Step],
-    rolling: bool = False,
+    results: Sequence[Any], code: Callable[..., Any], sizes: Sequence[int], steps: Sequence[Step], rolling: bool = False
 ) -> Difference | None:
     """Compare the results so far with those of a class that is built and called in the same way."""
     module = build_module(code, sizes, 0)

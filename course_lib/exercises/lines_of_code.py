@@ -22,41 +22,17 @@ PARTS = (
         {Step.PRODUCT, Step.SCALE},
         "Which two tensors are multiplied, and by which number is the product scaled?",
     ),
-    Part(
-        r"torch\.ones\(",
-        {Step.MASK},
-        "For three tokens, which elements of it are True?",
-    ),
-    Part(
-        r"masked_fill|torch\.where",
-        {Step.FILL},
-        "What does it write, where, and which line reads the result?",
-    ),
-    Part(
-        r"softmax\(",
-        {Step.SOFTMAX, Step.VALUES},
-        "Along which axis, how often, and what becomes of the result?",
-    ),
+    Part(r"torch\.ones\(", {Step.MASK}, "For three tokens, which elements of it are True?"),
+    Part(r"masked_fill|torch\.where", {Step.FILL}, "What does it write, where, and which line reads the result?"),
+    Part(r"softmax\(", {Step.SOFTMAX, Step.VALUES}, "Along which axis, how often, and what becomes of the result?"),
     Part(
         r"\.(view|unflatten)\(",
         {Step.PROJECTION, Step.HEADS},
         "What is split, and which axes does the line make, in which order?",
     ),
-    Part(
-        r"\.(reshape|flatten)\(",
-        {Step.MERGE},
-        "In which order do the axes stand before they are joined?",
-    ),
-    Part(
-        r"\.repeat",
-        {Step.SHARING},
-        "With 6 heads and 2 kv heads, which kv head does each head get?",
-    ),
-    Part(
-        r"return ",
-        {Step.OUTPUT},
-        "What is given back, and which layers were called on the way?",
-    ),
+    Part(r"\.(reshape|flatten)\(", {Step.MERGE}, "In which order do the axes stand before they are joined?"),
+    Part(r"\.repeat", {Step.SHARING}, "With 6 heads and 2 kv heads, which kv head does each head get?"),
+    Part(r"return ", {Step.OUTPUT}, "What is given back, and which layers were called on the way?"),
 )
 
 

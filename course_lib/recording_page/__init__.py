@@ -53,11 +53,7 @@ def page_of(
 
 
 def save_page(
-    recording: Recording,
-    path: str | PathLike[str],
-    *,
-    words: Sequence[object] | None = None,
-    title: str | None = None,
+    recording: Recording, path: str | PathLike[str], *, words: Sequence[object] | None = None, title: str | None = None
 ) -> Path:
     """Write the page of a recording to a file and return its path; the file opens without a server.
 

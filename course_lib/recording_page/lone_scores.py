@@ -20,11 +20,7 @@ class NotFollowed(Exception):
 
 
 def without_lone_scores(
-    result: ShownTensor,
-    lone: Tensor,
-    table: Tensor,
-    trace: Callable[[Tensor], Read],
-    past: dict[str, tuple[str, Read]],
+    result: ShownTensor, lone: Tensor, table: Tensor, trace: Callable[[Tensor], Read], past: dict[str, tuple[str, Read]]
 ) -> Read:
     """Return what a softmax read, with the masks behind a lone score in place of that score.
 

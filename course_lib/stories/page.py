@@ -30,11 +30,7 @@ FILES = ("page.html", "page.css", "storyteller.js", "page.js")
 
 
 def save_page(
-    model: Storyteller,
-    path: str | PathLike[str],
-    *,
-    beginning: str = "Once there was",
-    title: str = "A storyteller",
+    model: Storyteller, path: str | PathLike[str], *, beginning: str = "Once there was", title: str = "A storyteller"
 ) -> Path:
     """Write a page in which the model tells stories, and shows for each word where its heads looked.
 

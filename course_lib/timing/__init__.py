@@ -20,27 +20,8 @@ from .rounds import (
 )
 
 __all__ = [
-    "MEASURED",
-    "MIN_ROUNDS",
-    "NOT_EQUIVALENT",
-    "Case",
-    "Goal",
-    "MachineLimits",
-    "Measurement",
-    "Results",
-    "Table",
-    "Workload",
-    "broadcast_attention",
-    "check_equal",
-    "compare_times",
-    "copies_of_keys",
-    "load_results",
-    "make_workloads",
-    "median_ratio",
-    "multi_query_decode",
-    "peak_bytes",
-    "random_tensors",
-    "ratio_interval",
-    "stored",
+    "MEASURED", "MIN_ROUNDS", "NOT_EQUIVALENT", "Case", "Goal", "MachineLimits", "Measurement", "Results", "Table",
+    "Workload", "broadcast_attention", "check_equal", "compare_times", "copies_of_keys", "load_results",
+    "make_workloads", "median_ratio", "multi_query_decode", "peak_bytes", "random_tensors", "ratio_interval", "stored",
     "time_rounds",
-]
+]  # fmt: skip

@@ -18,10 +18,7 @@ EXPLICIT_PEERS = {
     "llama": (llama.EXPLICIT, (llama.THEIRS_EAGER,)),
     "multi-query": (multi_query.EXPLICIT, (multi_query.BROADCAST, multi_query.MULTI_HEAD)),
 }
-FLOORS = {
-    "forms": (forms.FUSED, forms.FLOOR),
-    "multi-query": (multi_query.FUSED, multi_query.FLOOR),
-}
+FLOORS = {"forms": (forms.FUSED, forms.FLOOR), "multi-query": (multi_query.FUSED, multi_query.FLOOR)}
 
 
 def judge(results: Results) -> list[Goal]:

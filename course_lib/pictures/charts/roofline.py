@@ -15,12 +15,7 @@ MOST_POINTS = 7  # as many as markers and colours can distinguish
 
 
 def roofline(
-    points: Mapping[str, float | tuple[float, float]],
-    *,
-    gflops: float,
-    gb_per_s: float,
-    title: str,
-    note: str = "",
+    points: Mapping[str, float | tuple[float, float]], *, gflops: float, gb_per_s: float, title: str, note: str = ""
 ) -> Picture:
     """Draw what a machine can do at most, and where some computations are below it, on two logarithmic axes.
 

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from course_lib.pictures.drawing_width import on_a_phone
-from course_lib.pictures.figures import (
-    SMALL,
-    USUAL,
-    figure_svg,
-    in_lines,
-    inch_axes,
-    inches,
-    text_height,
-    write_title,
-)
+from course_lib.pictures.figures import SMALL, USUAL, figure_svg, in_lines, inch_axes, inches, text_height, write_title
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import LINE, PLAIN
 
