@@ -1,7 +1,5 @@
 """The place of a layer's attention: called as transformers calls its own, it calls yours as the course does."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The exercises whose answer is a key-value cache, which is filled step by step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

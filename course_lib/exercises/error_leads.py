@@ -1,7 +1,5 @@
 """What the errors of Python and PyTorch mean, and one question for each."""
 
-from __future__ import annotations
-
 from .shape_leads import OTHER_SHAPES, SHAPES, Lead
 
 _MASKS = (

@@ -4,8 +4,6 @@ All of it is drawn from the number of a sheet, so the same sheet asks the same t
 students from handing in each other's answers; it keeps nobody from asking a language model.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The exercises whose answer is the name of a mistake."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Find how a wrong result is related to the right one: a factor, an order, one slice of it, and so on."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Save a recorded run as one page on which every number can be followed back to the input and on to the output."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path

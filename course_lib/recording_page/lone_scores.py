@@ -1,7 +1,5 @@
 """Leave out the only visible score of a row, whose weight is 1 whatever it is, and count what could hide it instead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

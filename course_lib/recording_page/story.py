@@ -1,7 +1,5 @@
 """What a page tells: the tensors of a recorded run in order, and where the numbers of each step came from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

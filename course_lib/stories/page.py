@@ -1,7 +1,5 @@
 """Save a storyteller as one page in which it writes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Ways to compute the same result that are timed side by side, and their inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Run code once and note every operation as a node of a graph."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Write the book's clickable recordings: a page for each form of attention, a picture for previews, and the list."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape

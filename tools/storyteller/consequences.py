@@ -1,7 +1,5 @@
 """What each silent mistake does to a storyteller: trained with it, and put into one that was trained right."""
 
-from __future__ import annotations
-
 import inspect
 from functools import partial
 from typing import Any

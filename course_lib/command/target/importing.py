@@ -1,7 +1,5 @@
 """Import the module that holds what is examined, as far as the examined name needs it."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util
