@@ -1,7 +1,5 @@
 """Draw a moving figure's steps as one drawing that plays by itself, for pages on which no script runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """Draw the pictures of figures/, each from a run of the library."""
 
-from __future__ import annotations
-
 import inspect
 import textwrap
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A published bug: where its code is before and after the fix, on which path it shows, how the code is built."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Where third-party code is published, and how it comes into a folder of the cache; nothing of it is stored here."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The place of a layer's attention: called as transformers calls its own, it calls yours as the course does."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -71,12 +69,7 @@ class LayerAttention(nn.Module):
         return output, None
 
     def in_parts(
-        self,
-        *parts: int,
-        hidden_states: Tensor,
-        attention_mask: Tensor | None,
-        position_ids: Tensor,
-        **others: Any,
+        self, *parts: int, hidden_states: Tensor, attention_mask: Tensor | None, position_ids: Tensor, **others: Any
     ) -> Tensor:
         """The output for the arguments of a call without a cache, in parts of so many tokens with one."""
         from transformers import DynamicCache

@@ -1,7 +1,5 @@
 """Open a checkpoint, and exchange the attention of each layer."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Examine several targets in parallel processes, and report progress."""
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """One process's part of distributed attention, compared with the whole: what it holds, computes, sends and caches."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Starts the script on several processes of this machine from Python, as `torchrun` does in a terminal."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,7 +1,5 @@
 """What each device holds when heads are split over devices, by hand: blocks of rows, and of columns of out_proj."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import NamedTuple, TypeAlias, TypeVar
 

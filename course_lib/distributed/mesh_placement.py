@@ -1,7 +1,5 @@
 """The same split by PyTorch: parameters become DTensors, of which each process holds the part of its heads."""
 
-from __future__ import annotations
-
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh

@@ -7,8 +7,6 @@ what it holds, whether the results are equal, what was sent and how much it cach
 1 something differs, 2 the arguments were refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """What an exercise asks of an answer, wherever its code runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 

@@ -1,7 +1,5 @@
 """Remember the last check of each exercise in this kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

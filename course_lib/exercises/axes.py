@@ -1,7 +1,5 @@
 """Name the axes of shapes by their sizes, which all differ within one call of a learner's code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

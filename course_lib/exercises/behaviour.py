@@ -1,7 +1,5 @@
 """Find by further calls what a wrong answer does not read, and whether it draws random numbers."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The exercises whose answer is a key-value cache, which is filled step by step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -202,11 +200,7 @@ def _not_reserved(module: BuiltModule, wanted: int, ran: Sequence[Ran]) -> Verdi
 
 
 def _difference(
-    results: Sequence[Any],
-    code: Callable[..., Any],
-    sizes: Sequence[int],
-    steps: Sequence[Step],
-    rolling: bool = False,
+    results: Sequence[Any], code: Callable[..., Any], sizes: Sequence[int], steps: Sequence[Step], rolling: bool = False
 ) -> Difference | None:
     """Compare the results so far with those of a class that is built and called in the same way."""
     module = build_module(code, sizes, 0)

@@ -1,7 +1,5 @@
 """All exercises and the lessons' blanks, in the order of the lessons: one folder per lesson, one file per exercise."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Copy arguments, so that a learner's code may change them."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

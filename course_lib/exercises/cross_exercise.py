@@ -1,7 +1,5 @@
 """The exercises whose answer is a class whose queries and keys come from two sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Describe in one sentence how a result differs from what was expected."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Draw the calls of an exercise from the axes of its arguments."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

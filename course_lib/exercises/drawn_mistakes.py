@@ -1,7 +1,5 @@
 """Write attention modules with one known mistake each, as strangers would have written them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import nn

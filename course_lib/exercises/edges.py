@@ -1,8 +1,6 @@
 """The edges of what an exercise may be called with: the sizes of an earlier call, smallest and long axes, the smallest
 and large numbers, flags the other way, equal sizes, equal samples, rows far apart, zeros, and float32."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice

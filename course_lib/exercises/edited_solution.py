@@ -1,7 +1,5 @@
 """`solution_with(name, edit)` returns the course's own answer to an exercise with a mistake edited into it."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the errors of Python and PyTorch mean, and one question for each."""
 
-from __future__ import annotations
-
 from .shape_leads import OTHER_SHAPES, SHAPES, Lead
 
 _MASKS = (
@@ -166,16 +164,8 @@ _TYPES = (
         "The function takes other arguments than this call passes.",
         "Which arguments does it take? `help(...)` tells, or a question mark after its name.",
     ),
-    Lead(
-        r"KeyError",
-        "There is no such key.",
-        "Which keys are there? Print them.",
-    ),
-    Lead(
-        r"ZeroDivision",
-        "Something is divided by zero.",
-        "Which name on this line is 0, and for which arguments?",
-    ),
+    Lead(r"KeyError", "There is no such key.", "Which keys are there? Print them."),
+    Lead(r"ZeroDivision", "Something is divided by zero.", "Which name on this line is 0, and for which arguments?"),
     Lead(
         r"RecursionError",
         "The function calls itself without an end.",

@@ -1,7 +1,5 @@
 """The exercises of one lesson, and the text around them in their notebook."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from .exercise import Exercise

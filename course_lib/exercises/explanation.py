@@ -1,7 +1,5 @@
 """What a wrong answer computes: the slip in the solution that gives the same results."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence

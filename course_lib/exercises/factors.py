@@ -1,7 +1,5 @@
 """Name the factor between a wrong result and the right one by the sizes of the call, such as √head_dim / √query."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """Add details to a judge's verdict, more each time the same mistake comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The exercises whose answer is a function, and the one judge for all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """Compare the gradients that an answer's function sends back with those of the solution."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Read what a learner writes as a guess: `0.8`, "0.8", "4/5", `np.float32(0.8)` and `[0.8]` are all the same."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Tell the hints of an exercise."""
 
-from __future__ import annotations
-
 from textwrap import fill
 
 from .checking import exercise_named

@@ -1,7 +1,5 @@
 """The exercises whose answer is a layer of attention that no form of the course covers, such as a latent one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """An error in a learner's code, as one sentence, the shapes behind it and one question."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Lines of code that run one after the other, and what each of them makes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Link to a lesson's notebook near the learner's own, and to a mistake's page in the web book."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from urllib.parse import quote

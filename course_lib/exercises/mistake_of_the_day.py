@@ -1,7 +1,5 @@
 """Find the mistake in a module that nobody has seen before: a new one each day, or as many as one wants."""
 
-from __future__ import annotations
-
 from datetime import date
 from functools import cached_property
 from html import escape

@@ -1,7 +1,5 @@
 """The exercises whose answer is a class, and the one judge for all of them."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The solution of an exercise with one slip, or with two."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Draw the lines of an ordering exercise in a learner's order, with what the recorder saw of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

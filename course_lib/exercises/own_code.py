@@ -1,7 +1,5 @@
 """Keep the learner's own code that passed in one lesson, so that a later lesson goes on with it."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from types import FunctionType

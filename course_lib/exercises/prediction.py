@@ -1,7 +1,5 @@
 """`predict(guess, answer)` compares a learner's guess with what the code computes, and gives nothing away before."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

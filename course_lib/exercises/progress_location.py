@@ -1,7 +1,5 @@
 """Find the file in which progress is kept, in the learner's workspace if there is one."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

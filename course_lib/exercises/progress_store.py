@@ -1,7 +1,5 @@
 """Count attempts at exercises in the kernel, and keep the results in a file."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

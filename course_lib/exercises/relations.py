@@ -1,7 +1,5 @@
 """Find how a wrong result is related to the right one: a factor, an order, one slice of it, and so on."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -233,10 +231,7 @@ def _factor(result: Tensor, value: Tensor, calls: Sequence[tuple[Any, Expected]]
     if factor is None:
         return
     why = "only the sign differs" if math.isclose(factor, -1, rel_tol=1e-6) else name_of_factor(calls)
-    yield Relation(
-        f"Every element is {factor:.4g} times the right one{f' ({why})' if why else ''}.",
-        FACTOR,
-    )
+    yield Relation(f"Every element is {factor:.4g} times the right one{f' ({why})' if why else ''}.", FACTOR)
 
 
 def _rounded(calls: Sequence[tuple[Any, Expected]]) -> Relation | None:

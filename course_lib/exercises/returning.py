@@ -1,7 +1,5 @@
 """The exercises whose answer is what a function without arguments gives back, and their solutions."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

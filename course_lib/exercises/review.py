@@ -1,7 +1,5 @@
 """Three questions from earlier lessons, with drawn numbers, before a new set of exercises begins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Judge the answer to a question of `review`, however it is written."""
 
-from __future__ import annotations
-
 import ast
 from fractions import Fraction
 from typing import Any

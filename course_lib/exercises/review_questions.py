@@ -1,7 +1,5 @@
 """The questions that `review` draws from: lesson -> functions that draw numbers and give (text, answer, why)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

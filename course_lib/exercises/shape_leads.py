@@ -1,7 +1,5 @@
 """What errors about shapes and axes mean, and one question for each."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

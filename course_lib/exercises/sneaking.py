@@ -1,7 +1,5 @@
 """`sneak(name, answer, proof)` says whether a wrong answer gets past a lesson's proof."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

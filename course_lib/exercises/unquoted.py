@@ -1,7 +1,5 @@
 """Take a word without quotes, `guess = no`, for the word in a notebook's cell that asks for a prediction."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import keyword

@@ -1,7 +1,5 @@
 """The exercises whose answer is a sentence or two, which a person reads: no check judges them."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from functools import cache

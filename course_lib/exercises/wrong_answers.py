@@ -1,7 +1,5 @@
 """Known wrong answers, written as edits of the solution."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import inspect

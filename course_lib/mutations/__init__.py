@@ -27,29 +27,7 @@ WRONG_STEPS = (
 )
 
 __all__ = [
-    "ARROW",
-    "MADE",
-    "RIGHT",
-    "WRONG_STEPS",
-    "Attention",
-    "Edit",
-    "Injected",
-    "Mutation",
-    "Outcome",
-    "Planted",
-    "Projections",
-    "Slip",
-    "Source",
-    "Watched",
-    "WrongSteps",
-    "built",
-    "edited",
-    "find_mistake",
-    "inject",
-    "known_mistakes",
-    "mutations",
-    "plantings",
-    "run_source",
-    "slips",
-    "survival",
-]
+    "ARROW", "MADE", "RIGHT", "WRONG_STEPS", "Attention", "Edit", "Injected", "Mutation", "Outcome", "Planted",
+    "Projections", "Slip", "Source", "Watched", "WrongSteps", "built", "edited", "find_mistake", "inject",
+    "known_mistakes", "mutations", "plantings", "run_source", "slips", "survival",
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """The table of what goes wrong with a cache: which keys the queries of each piece of a text see."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

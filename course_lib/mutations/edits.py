@@ -1,7 +1,5 @@
 """Source code that is edited as people do: this text instead of that."""
 
-from __future__ import annotations
-
 ARROW, AND = " => ", " && "
 
 

@@ -1,7 +1,5 @@
 """Plant a mistake into somebody's right code."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from itertools import count

@@ -1,7 +1,5 @@
 """Find the known mistake behind a wrong output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Which planted mistakes do somebody's own tests catch? The file on disk stays as it is."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib.machinery

@@ -1,7 +1,5 @@
 """What can go wrong in the source of attention: for each mistake, the forms of right code and what becomes of them."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping

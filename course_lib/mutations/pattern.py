@@ -1,7 +1,5 @@
 """Patterns of source code: find an expression by its form, and replace the part of it that a mistake changes."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What goes wrong in one place of any function, in words: forms of code, and what becomes of them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Slips: what goes wrong in one place of any function, and in words what it computes then."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 from collections.abc import Iterator, Sequence

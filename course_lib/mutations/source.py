@@ -1,7 +1,5 @@
 """Source code with some of its text replaced; all other text, its comments and its lines stay."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Right attention as a record of steps, each of which can be replaced by a wrong one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol

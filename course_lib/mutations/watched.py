@@ -1,7 +1,5 @@
 """A function whose expressions are watched while it runs."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import textwrap

@@ -1,7 +1,5 @@
 """The table of what goes wrong with heads: how they are split, shared, merged and projected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """The table of what goes wrong in the steps of attention."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Draw lines of code, each with a note below it, up to one that is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Checks of arguments that several pictures take: tensors, token labels, heads, the element to highlight."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

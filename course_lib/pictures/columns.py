@@ -1,7 +1,5 @@
 """Labels and outlines over the columns of a table, and where to cut a table that is wider than a phone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import ceil

@@ -1,7 +1,5 @@
 """A second set of colours for each drawing, which holds wherever the page or the system around it is dark."""
 
-from __future__ import annotations
-
 import colorsys
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """The width that a drawing may fill: a notebook's or, within `on_a_phone`, a phone's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The style of matplotlib drawings, and fonts for labels in any script: its own has no Chinese, Hindi or Thai."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

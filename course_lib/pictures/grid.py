@@ -1,7 +1,5 @@
 """Arrange canvases beside and below each other, with a title above. No other file counts pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 

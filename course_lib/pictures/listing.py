@@ -1,7 +1,5 @@
 """Draw code and its output."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .grid import card, column, label, quote

@@ -1,7 +1,5 @@
 """Find the elements of one tensor in another: by their slots in shared memory, or by their values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

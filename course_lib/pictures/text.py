@@ -1,7 +1,5 @@
 """Short texts, in the same way for all pictures: numbers and code, and the width of a text in any font."""
 
-from __future__ import annotations
-
 import math
 import unicodedata
 

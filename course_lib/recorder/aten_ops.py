@@ -1,7 +1,5 @@
 """Find the ATen operations that PyTorch runs for one call, such as the clone in a reshape."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any

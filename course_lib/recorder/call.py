@@ -1,7 +1,5 @@
 """Note as little as possible of each call, so that the recorded code is hardly slowed down."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType

@@ -1,7 +1,5 @@
 """Classify what a call did to the elements: a view, a copy, a change in place, or the computation of new elements."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Find the tensors that can still be reached after a run, as in a cache, a module or a list outside the function."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Run a module or a function under a watcher and return what it recorded."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Copies of memory that a run wrote into, from just before each write: what its tensors held until then."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable
 from operator import itemgetter

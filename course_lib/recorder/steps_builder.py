@@ -1,7 +1,5 @@
 """Turn the noted calls of a run into steps that know their memory and the steps that read their results."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """Format a recording as a table, for a terminal and for a notebook."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """Note every PyTorch call while code runs, without changing what is watched."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType

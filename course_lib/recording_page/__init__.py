@@ -1,7 +1,5 @@
 """Save a recorded run as one page on which every number can be followed back to the input and on to the output."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -53,11 +51,7 @@ def page_of(
 
 
 def save_page(
-    recording: Recording,
-    path: str | PathLike[str],
-    *,
-    words: Sequence[object] | None = None,
-    title: str | None = None,
+    recording: Recording, path: str | PathLike[str], *, words: Sequence[object] | None = None, title: str | None = None
 ) -> Path:
     """Write the page of a recording to a file and return its path; the file opens without a server.
 

@@ -1,7 +1,5 @@
 """Name the axes of each tensor: batch, head, token, feature, query and key, as far as the recorded calls tell them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """Follow numbers through elementwise operations, with broadcasting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Write which numbers each number came from in few characters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 

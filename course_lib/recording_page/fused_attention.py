@@ -1,7 +1,5 @@
 """Follow numbers through fused attention as through its single operations: scores, mask, softmax, sum of values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

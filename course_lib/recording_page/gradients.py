@@ -1,7 +1,5 @@
 """Follow numbers through sums, products of matrices and norms: a source is a number with a gradient that is not 0."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

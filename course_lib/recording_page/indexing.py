@@ -1,7 +1,5 @@
 """Follow index numbers and masks: each decides which number is read, or where a number is written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

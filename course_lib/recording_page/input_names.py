@@ -1,7 +1,5 @@
 """Name the inputs of a step as its source line does: `y` in `torch.relu(y)` after `y = x`."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 

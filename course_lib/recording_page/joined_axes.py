@@ -1,7 +1,5 @@
 """Name the axes after a view: axes that were joined or split, and what they are made of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

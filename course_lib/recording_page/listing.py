@@ -1,7 +1,5 @@
 """The recorded code: each function whose lines ran, without docstrings, its lines numbered as in the file."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 from collections.abc import Iterator, Sequence

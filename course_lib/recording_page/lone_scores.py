@@ -1,7 +1,5 @@
 """Leave out the only visible score of a row, whose weight is 1 whatever it is, and count what could hide it instead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch
@@ -20,11 +18,7 @@ class NotFollowed(Exception):
 
 
 def without_lone_scores(
-    result: ShownTensor,
-    lone: Tensor,
-    table: Tensor,
-    trace: Callable[[Tensor], Read],
-    past: dict[str, tuple[str, Read]],
+    result: ShownTensor, lone: Tensor, table: Tensor, trace: Callable[[Tensor], Read], past: dict[str, tuple[str, Read]]
 ) -> Read:
     """Return what a softmax read, with the masks behind a lone score in place of that score.
 

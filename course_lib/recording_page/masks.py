@@ -1,7 +1,5 @@
 """Which truth value of a mask hides: as its readers use it, not as a convention has it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Find the step that last wrote each number that a step reads: a view and its base share memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import torch

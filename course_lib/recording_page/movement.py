@@ -1,7 +1,5 @@
 """Follow numbers that a call only moves, such as view, transpose, cat and indexing: labels go through the call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

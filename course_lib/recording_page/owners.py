@@ -1,7 +1,5 @@
 """Which token and head each number belongs to: by the names of its axes, or by the memory that it shares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from course_lib.tracing import storage_of

@@ -1,7 +1,5 @@
 """Assemble a page: a single file with its style, script and data, which needs no server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """Run a recorded call again on other tensors of the same shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Explain by which rule some of a step's inputs do not count as sources."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .axes import ADDED_PRODUCTS

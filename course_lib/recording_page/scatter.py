@@ -1,7 +1,5 @@
 """Follow numbers through calls that write where an index tensor says along one axis, such as scatter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Follow numbers through calls that select some of a row, such as max, sort and any, or its place, such as argmax."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Say in sentences what each step did and where its result lies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from course_lib.tracing import storage_of

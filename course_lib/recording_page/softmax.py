@@ -1,7 +1,5 @@
 """Follow numbers through softmax: each is computed from all numbers of its row, a hidden one from its own only."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -6,8 +6,6 @@ times a weight of 0 is left out, but the 0 itself is not. A number that only dec
 index or a mask, is a source as well. Of a maximum and the like, the source is the number that was selected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """Draw a tensor as HTML tables, one per matrix in its last two axes, and its memory as a row of slots."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from itertools import product

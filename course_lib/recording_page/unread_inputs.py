@@ -1,7 +1,5 @@
 """Find the tensors of which a call reads only the shape, dtype or memory: `q` in `x.type_as(q)`."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from course_lib.recorder import TO_TYPE, Step

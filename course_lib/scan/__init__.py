@@ -7,14 +7,6 @@ from .report import ScanReport
 from .scan import scan
 
 __all__ = [
-    "ON_REQUEST",
-    "PATHS",
-    "NotBuilt",
-    "Outcome",
-    "ScanReport",
-    "families",
-    "scan",
-    "tiny_context",
-    "tiny_ids",
+    "ON_REQUEST", "PATHS", "NotBuilt", "Outcome", "ScanReport", "families", "scan", "tiny_context", "tiny_ids",
     "tiny_model",
-]
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """A start from which attention learns faster: each head writes the word that it looks at."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

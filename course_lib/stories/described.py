@@ -1,7 +1,5 @@
 """A storyteller as plain data, from which its arithmetic can be repeated outside of PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from itertools import product

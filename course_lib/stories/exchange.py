@@ -1,7 +1,5 @@
 """Put the weights of one of the course's forms into another class that computes the same, and the other way round."""
 
-from __future__ import annotations
-
 import copy
 import math
 import re

@@ -1,7 +1,5 @@
 """The storytellers that come with the course: one for each form of attention, trained."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

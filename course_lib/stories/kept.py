@@ -1,7 +1,5 @@
 """Whether a text keeps the facts that it sets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

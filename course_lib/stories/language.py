@@ -1,7 +1,5 @@
 """Stories of which every fact is known."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """How likely a model makes the facts of stories that it has never read, and how fast it writes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Muon: an optimizer for matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import torch

@@ -1,7 +1,5 @@
 """Save a storyteller as one page in which it writes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -30,11 +28,7 @@ FILES = ("page.html", "page.css", "storyteller.js", "page.js")
 
 
 def save_page(
-    model: Storyteller,
-    path: str | PathLike[str],
-    *,
-    beginning: str = "Once there was",
-    title: str = "A storyteller",
+    model: Storyteller, path: str | PathLike[str], *, beginning: str = "Once there was", title: str = "A storyteller"
 ) -> Path:
     """Write a page in which the model tells stories, and shows for each word where its heads looked.
 

@@ -33,15 +33,8 @@ FRIEND = (
     '"Hello! I am {friend}," said the {other animal}.',
     '"My name is {friend}," said the {other animal}.',
 )
-ANSWER = (
-    '"And I am {hero}," said the {animal}.',
-    "",
-)
-FELT = (
-    "So {hero} was very {feeling}.",
-    "{She} sat down and felt {feeling}.",
-    "Oh, how {feeling} {she} was!",
-)
+ANSWER = ('"And I am {hero}," said the {animal}.', "")
+FELT = ("So {hero} was very {feeling}.", "{She} sat down and felt {feeling}.", "Oh, how {feeling} {she} was!")
 ASK = (
     '"Why are you so {feeling}, {hero}?" asked {friend}.',
     '"What makes you so {feeling}?" asked the {other animal}.',
@@ -52,10 +45,7 @@ COMFORT = (
     '"No one is {feeling} for long," said {friend}.',
     "The {feeling} {animal} looked at {friend} and sighed.",
 )
-SMILE = (
-    "And {hero} was not {feeling} any more.",
-    "Then {hero} laughed and was not {feeling} any more.",
-)
+SMILE = ("And {hero} was not {feeling} any more.", "Then {hero} laughed and was not {feeling} any more.")
 FRIENDS = (
     "From that day on {hero} and {friend} were friends.",
     "The {animal} and the {other animal} walked back to the {home}.",
@@ -67,10 +57,7 @@ GONE = (
     "But then {she} could not find {hers} {thing}.",
     "But one night the wind took the {colour} {thing} away.",
 )
-TELL = (
-    '"My {colour} {thing} is gone," said {hero}.',
-    '"I have lost my {colour} {thing}," said {hero}.',
-)
+TELL = ('"My {colour} {thing} is gone," said {hero}.', '"I have lost my {colour} {thing}," said {hero}.')
 FOUND = (
     "So they went to the {place}, and there was the {colour} {thing}.",
     "So {hero} and {friend} went to the {place} and found the {colour} {thing}.",
@@ -95,11 +82,7 @@ SHOW = (
     '"What a fine {colour} {thing} you have!" said {friend}.',
     "They played with the {colour} {thing} and the {other colour} {other thing} all day.",
 )
-REST = (
-    "In the evening they rested by the {home}.",
-    "When it got dark, they sat by the {home}.",
-    "",
-)
+REST = ("In the evening they rested by the {home}.", "When it got dark, they sat by the {home}.", "")
 PACK = (
     "In the end {hero} kept the {colour} {thing}, and {friend} kept the {other colour} {other thing}.",
     "Then {hero} put the {colour} {thing} away, and {friend} put the {other colour} {other thing} away.",
@@ -150,26 +133,14 @@ NEED = (
     "Winter came to the {home}, and {hero} was {feeling}.",
     "One night {hero} felt very {feeling}.",
 )
-NEED_ALONE = (
-    "One day {she} was {feeling}.",
-    "One night {hero} felt very {feeling}.",
-)
+NEED_ALONE = ("One day {she} was {feeling}.", "One night {hero} felt very {feeling}.")
 CALM = (
     "But the next morning {hero} was not {feeling} any more.",
     "Then {she} sang a song, and {she} was not {feeling} any more.",
 )
-STAY = (
-    "And there {she} lived for many years.",
-    "{hero} was happy there.",
-)
-SECRET = (
-    "And no one but {hero} knew where it was.",
-    "Only the {animal} knew where it was.",
-)
-EVERYWHERE = (
-    "{She} took the {colour} {thing} everywhere.",
-    "No one had a {thing} as fine as that.",
-)
+STAY = ("And there {she} lived for many years.", "{hero} was happy there.")
+SECRET = ("And no one but {hero} knew where it was.", "Only the {animal} knew where it was.")
+EVERYWHERE = ("{She} took the {colour} {thing} everywhere.", "No one had a {thing} as fine as that.")
 TALK = (
     "{hero} and {friend} talked until the sun went down.",
     "From that day on the {animal} and the {other animal} were friends.",
@@ -183,10 +154,7 @@ HELP = (
     "{friend} took {her} to the {place}.",
     'So {friend} made a fire by the {place} and said, "Sit down, {hero}."',
 )
-SHARE = (
-    "By the {place} they ate an apple cake.",
-    "They sat by the {place} and told each other stories.",
-)
+SHARE = ("By the {place} they ate an apple cake.", "They sat by the {place} and told each other stories.")
 SING = (
     "They sang the old song of the valley, first {hero} and then {friend}.",
     "The {other animal} sang, and the {animal} hummed along.",
@@ -211,18 +179,12 @@ DANCE = (
     "{hero} and {friend} sat by the {home} and counted the stars.",
     'In the evening {friend} said, "Sleep well, {hero}," and went home.',
 )
-GO = (
-    "One morning {hero} went to the {place}.",
-    "One spring day {hero} walked to the {place}.",
-)
+GO = ("One morning {hero} went to the {place}.", "One spring day {hero} walked to the {place}.")
 THERE = (
     "{She} sat by the {place} and sang until the sun went down.",
     "By the {place} {she} picked some flowers and took them home.",
 )
-MEET_THERE = (
-    "By the {place} {she} met {an other animal}.",
-    "There by the {place} sat {an other animal}.",
-)
+MEET_THERE = ("By the {place} {she} met {an other animal}.", "There by the {place} sat {an other animal}.")
 WHO_WAS_HERO = ("Who was {hero}? {She} was {an animal}.", "What was the name of the {animal}? It was {hero}.")
 WHO_WAS_FRIEND = (
     "Who was {friend}? {Other she} was {an other animal}.",
@@ -268,10 +230,7 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(BEGIN, LIVED, MEET, FRIEND, FOUND_BOTH, GIVE, GIVEN, KEEP, TRUE_FRIENDS),
         *(WHERE_LIVED, WHO_WAS_FRIEND, WHAT_COLOUR, WHO_GAVE, WHO_HAD),
     ),
-    "moved": (
-        *(BEGIN, LIVED, OWNED, MEET, FRIEND, PUT, MOVE, SEEK, SEEN, FRIENDS),
-        *(WHAT_COLOUR, WHERE_NOW),
-    ),
+    "moved": (*(BEGIN, LIVED, OWNED, MEET, FRIEND, PUT, MOVE, SEEK, SEEN, FRIENDS), *(WHAT_COLOUR, WHERE_NOW)),
     "help": (
         *(BEGIN, LIVED, NEED, MEET, FRIEND, ASK, COMFORT, HELP, SHARE, SMILE, FRIENDS),
         *(WHO_WAS_HERO, WHERE_LIVED, WHO_FELT),
@@ -280,10 +239,7 @@ PLOTS: dict[str, tuple[tuple[str, ...], ...]] = {
         *(BEGIN, LIVED, MEET, FRIEND, RACE, WIN, PRIZE, FRIENDS),
         *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_RUN, WHO_WON, WHO_LOST),
     ),
-    "song": (
-        *(BEGIN, LIVED, MEET, FRIEND, ANSWER, SING, DANCE),
-        *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_LIVED),
-    ),
+    "song": (*(BEGIN, LIVED, MEET, FRIEND, ANSWER, SING, DANCE), *(WHO_WAS_HERO, WHO_WAS_FRIEND, WHERE_LIVED)),
     "one alone": (
         *(BEGIN, LIVED, OWNED, GONE, FELT, FOUND_ALONE, SMILE),
         *(WHO_WAS_HERO, WHERE_LIVED, WHERE_THING, WHAT_COLOUR),

@@ -1,14 +1,10 @@
-"""Ways to compute the same result that are timed side by side, their inputs, and those that a lesson compares."""
-
-from __future__ import annotations
+"""Ways to compute the same result that are timed side by side, and their inputs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-from course_lib.attention import attend, attend_fused
 
 
 class Case(NamedTuple):
@@ -48,43 +44,6 @@ def random_tensors(device: str, dtype: str, *shapes: tuple[int, ...]) -> list[Te
     """
     generator = torch.Generator().manual_seed(0)
     return [torch.randn(shape, generator=generator).to(device, getattr(torch, dtype)) for shape in shapes]
-
-
-def multi_query_decode(device: str, quick: bool) -> list[Case]:
-    """Return three ways to compute one decoding step: 8 samples, 32 query heads of 64, 4096 cached keys and values.
-
-    Args:
-        device: "cpu" or "cuda".
-        quick: whether 64 keys and values are enough.
-
-    Returns:
-        The cases "broadcast", "attend" and "attend_fused".
-    """
-    key_len = 64 if quick else 4096
-    queries, keys, values = random_tensors(device, "float32", (8, 32, 1, 64), (8, 1, key_len, 64), (8, 1, key_len, 64))
-    return [
-        Case("broadcast", lambda: broadcast_attention(queries, keys, values)),
-        Case("attend", lambda: attend(queries, keys, values)[0]),
-        Case("attend_fused", lambda: attend_fused(queries, keys, values)),
-    ]
-
-
-def copies_of_keys(device: str) -> list[Case]:
-    """Return two ways to write out one kv head of 8 samples and 4096 keys for 32 query heads.
-
-    Args:
-        device: "cpu" or "cuda".
-
-    Returns:
-        The cases "into new memory" and "into memory that is there".
-    """
-    (keys,) = random_tensors(device, "float32", (8, 1, 4096, 64))
-    shared = keys.expand(-1, 32, -1, -1)
-    memory = torch.zeros(shared.shape, device=device)
-    return [
-        Case("into new memory", lambda: shared.clone(memory_format=torch.contiguous_format)),
-        Case("into memory that is there", lambda: memory.copy_(shared)),
-    ]
 
 
 def broadcast_attention(queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor | None = None) -> Tensor:

@@ -1,7 +1,5 @@
 """Measure the most memory that PyTorch's allocator gives a function at one time."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

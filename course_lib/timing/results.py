@@ -16,7 +16,6 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-MEASURED = Path(__file__).parent / "measured"
 DERIVED = ("median_ms", "min_ms", "max_ms", "quartiles_ms", "times_limit")  # properties that are written, not read
 
 
@@ -72,11 +71,6 @@ class Measurement:
     def times_limit(self) -> float | None:
         """The median as a multiple of the limit: 2.0 is twice the least time."""
         return None if self.limit_ms is None else self.median_ms / self.limit_ms
-
-    @property
-    def speedup(self) -> float:
-        """The speed as a multiple of the first case's."""
-        return 1 / self.ratio
 
 
 @dataclass(frozen=True)
@@ -188,33 +182,6 @@ class Results:
             if table.name == name and all(fields.get(key) == value for key, value in wanted.items()):
                 yield table
 
-    def curve(self, name: str, row: str, by: str, *, value: str = "median_ms", **wanted: object) -> dict[int, float]:
-        """Return how the measurement of one case grows over the tables of a group, such as with the number of keys.
-
-        Args:
-            name: name of the group.
-            row: name of the case; tables without it are left out.
-            by: the size that the tables differ in, such as "key_len".
-            value: a field or a property of `Measurement`.
-            wanted: fields of the tables or of their sizes, as in `find`.
-
-        Returns:
-            size -> value.
-
-        Example:
-            >>> stored("cpu").curve("growth-tokens", "fused", "num_tokens", value="peak_bytes")[4096]
-            62914560
-        """
-        tables = self.find(name, **wanted)
-        return {table.sizes[by]: getattr(each, value) for table in tables for each in table.rows if each.name == row}
-
-    @property
-    def place(self) -> str:
-        """Where and when it was measured, as one line for the note of a picture."""
-        machine = self.machine
-        what = machine["gpu"] or f"{machine['processor']}, {machine['threads']} threads"
-        return f"Measured on {what}, PyTorch {machine['torch']}, {machine['date']}"
-
     def to_json(self) -> str:
         """Return the JSON that the docstring of the module describes."""
         plain = asdict(self)
@@ -255,22 +222,3 @@ def load_results(path: str | Path) -> Results:
         ValueError: the file has other content.
     """
     return Results.from_json(Path(path).read_text(encoding="utf-8"))
-
-
-def stored(device: str) -> Results:
-    """Return the results that come with the course, measured on the machine that `.machine` describes.
-
-    Args:
-        device: "cpu" or "cuda".
-
-    Raises:
-        FileNotFoundError: there are none for this device; the message lists the devices with results.
-    """
-    path = MEASURED / f"{device}.json"
-    if not path.exists():
-        there = sorted(each.stem for each in MEASURED.glob("*.json"))
-        raise FileNotFoundError(
-            f"the course has no stored benchmark of {device!r}, only of {there}: run `course bench --save FILE` and "
-            "read it with load_results(FILE)."
-        )
-    return load_results(path)

@@ -3,8 +3,6 @@
 Ratios are those of times measured in the same rounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import comb, inf

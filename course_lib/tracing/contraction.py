@@ -1,7 +1,5 @@
 """Find which element was multiplied by which in matrix products and other sums of products."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

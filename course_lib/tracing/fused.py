@@ -1,7 +1,5 @@
 """Run fused attention as single operations, so that a trace sees its scores and weights."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

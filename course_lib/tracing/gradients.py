@@ -1,7 +1,5 @@
 """Run code without gradients, also code that puts hooks on them."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Base classes of everything that watches PyTorch while code runs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType

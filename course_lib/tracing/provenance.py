@@ -1,7 +1,5 @@
 """Find the provenance of each element, by propagating integer labels through a trace as the elements are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import torch

@@ -1,7 +1,5 @@
 """Run a traced computation again with some tensors changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import torch

@@ -1,7 +1,5 @@
 """The source text of running code, parsed once per file."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import io

@@ -1,7 +1,5 @@
 """Find the statement that an instruction of running Python was compiled from."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 import re

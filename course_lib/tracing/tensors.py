@@ -1,7 +1,5 @@
 """Find the tensors in nested arguments and results, and read their layout in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 

@@ -3,8 +3,6 @@
 Tried on PyTorch 2.6, 2.11 and 2.13.
 """
 
-from __future__ import annotations
-
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from course_lib.timing import Goal, Measurement, Results, load_results, stored
-from course_lib.timing import results as results_module
+from course_lib.timing import Goal, Measurement, Results, load_results
 from tests.timing.planted_results import LIMITS, MACHINE, table
 
 
@@ -35,15 +34,6 @@ def test_other_files_are_refused(text, tmp_path):
         load_results(path)
 
 
-def test_stored_results_are_found_by_device(tmp_path, monkeypatch):
-    monkeypatch.setattr(results_module, "MEASURED", tmp_path)
-    results = Results(MACHINE, [], [])
-    (tmp_path / "cpu.json").write_text(results.to_json(), encoding="utf-8")
-    assert stored("cpu") == results
-    with pytest.raises(FileNotFoundError, match=r"no stored benchmark of 'cuda', only of \['cpu'\]: run `course bench"):
-        stored("cuda")
-
-
 def test_tables_are_found_by_their_fields_and_sizes():
     results = Results(MACHINE, [], [table("a", [], key_len=4), table("a", [], key_len=8), table("b", [], key_len=8)])
     assert list(results.find("a", key_len=8, dtype="float32")) == [results.groups[1]]
@@ -55,23 +45,3 @@ def test_a_row_is_found_by_name():
     assert own["x"].median_ms == 1.0
     with pytest.raises(KeyError, match=r"no row 'y' in 'title of a': there are \['x'\]"):
         own["y"]
-
-
-def test_a_curve_is_one_case_over_the_tables_of_a_group():
-    measured = stored("cpu")
-    by_tokens = measured.curve("growth-tokens", "fused", "num_tokens")
-    assert list(by_tokens) == [128, 256, 512, 1024, 2048, 4096]
-    (table,) = measured.find("growth-tokens", num_tokens=512)
-    assert by_tokens[512] == table["fused"].median_ms
-    assert measured.curve("growth-tokens", "fused", "num_tokens", value="peak_bytes")[512] == table["fused"].peak_bytes
-    with_all, float32 = (measured.curve("mqa-decode", "broadcast", "key_len", **w) for w in ({}, {"dtype": "float32"}))
-    assert float32[4096] != with_all[4096], "a field chooses the tables"
-    assert measured.curve("growth-tokens", "no such case", "num_tokens") == {}
-
-
-def test_the_place_of_a_measurement_is_one_line():
-    measured = stored("cpu")
-    machine = measured.machine
-    assert measured.place == f"Measured on AMD EPYC, 2 threads, PyTorch {machine['torch']}, {machine['date']}"
-    with_gpu = Results(machine | {"gpu": "A GPU"}, [], [])
-    assert with_gpu.place.startswith("Measured on A GPU, PyTorch ")

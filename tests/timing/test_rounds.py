@@ -10,7 +10,6 @@ from course_lib.timing import (
     Case,
     compare_times,
     median_ratio,
-    multi_query_decode,
     peak_bytes,
     random_tensors,
     ratio_interval,
@@ -26,8 +25,8 @@ MIB = 1 << 20
 
 def test_ratios_come_from_the_same_rounds():
     rows = compare_times([Case("slow", _sleep), Case("fast", lambda: torch.ones(1))], rounds=3)
-    assert rows[0].ratio == rows[0].speedup == 1.0
-    assert rows[1].ratio < 1.0 < rows[1].speedup
+    assert rows[0].ratio == 1.0
+    assert rows[1].ratio < 1.0
     assert all(row.min_ms <= row.median_ms <= row.max_ms and len(row.times_ms) == 3 for row in rows)
 
 
@@ -120,11 +119,6 @@ def test_on_a_gpu_events_are_recorded_around_the_step_and_waited_for(monkeypatch
     (row,) = time_rounds({"one": lambda: done.append("run")}, 1, "cuda")
     assert row.times_ms == (1.5,)
     assert done == ["flush", "record", "run", "record", "wait"]
-
-
-def test_lesson_06_finds_its_three_cases():
-    rows = compare_times(multi_query_decode("cpu", quick=True), rounds=1)
-    assert [row.name for row in rows] == ["broadcast", "attend", "attend_fused"]
 
 
 def test_inputs_do_not_depend_on_the_callers_seed():

@@ -130,11 +130,6 @@ def terms_of_lessons(text: str) -> dict[str, list[str]]:
     return by_lesson
 
 
-def words_of_lessons(text: str) -> list[str]:
-    """Read the glossary's page: the terms of its first list, which are the words of the lessons."""
-    return _terms(GLOSSARY.findall(text)[0])
-
-
 def _terms(entries: str) -> list[str]:
     return [line for line in entries.splitlines() if line and not line.startswith(" ")]
 
@@ -143,7 +138,7 @@ def write_lessons(root: Path, source: Path) -> None:
     """Write every lesson and every exercise to the book's folder."""
     glossary = (root / "book" / "glossary.md").read_text(encoding="utf-8")
     terms = terms_of_lessons(glossary)
-    every = words_of_lessons(glossary)
+    every = _terms(GLOSSARY.findall(glossary)[0])
     (source / "exercises").mkdir(parents=True)
     for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
         lesson = with_linked_terms(with_page_links(with_folded_imports(without_setup(read(path)))), every)

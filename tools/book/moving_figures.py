@@ -1,7 +1,5 @@
 """Write the book's figures that move: a page for each, and the page that shows them all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

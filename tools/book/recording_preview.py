@@ -1,7 +1,5 @@
 """Draw the two pictures of a recording: the preview of its address, and the thumbnail in the list."""
 
-from __future__ import annotations
-
 from html import escape
 from pathlib import Path
 from textwrap import fill

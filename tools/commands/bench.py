@@ -4,8 +4,6 @@ Use it to see what lesson 14 shows on your own computer. It takes some minutes a
 each form; --list shows what is compared, --quick tries everything at small sizes.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import replace

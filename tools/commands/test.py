@@ -37,10 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     for part, help_ in (
         ("--library-only", "run the tests, not the lessons"),
         ("--lessons-only", "run the lessons, not the tests"),
-        (
-            "--browser",
-            "also train models again, build the book, and drive it and JupyterLab in a browser",
-        ),
+        ("--browser", "also train models again, build the book, and drive it and JupyterLab in a browser"),
         ("--browser-only", "drive the browser through the built book and JupyterLab, nothing else"),
         ("--every-page", "look at every page of the built book in both themes and three widths, nothing else"),
         ("--long-only", "run the lessons that a plain test ends at a cell that takes long, nothing else"),

@@ -8,8 +8,6 @@ The record holds the tests as they were when it was frozen. They run against tod
 in tests/, and whether or not they pass: what counts is what the doctor, `check` and `scan` said while they ran.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

@@ -1,7 +1,5 @@
 """A pytest plugin that writes down each report of the doctor and each verdict of `check`, by the test that asked."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -8,17 +8,6 @@ from .pytest_runs import Tally, lesson_arguments, run_pytest
 from .run import LessonFailed, run_lesson
 
 __all__ = [
-    "SOLUTIONS",
-    "Address",
-    "Lesson",
-    "LessonFailed",
-    "Tally",
-    "choose",
-    "find_notebooks",
-    "generated_notebooks",
-    "lesson_arguments",
-    "read_address",
-    "run_lesson",
-    "run_pytest",
-    "sync_all",
-]
+    "SOLUTIONS", "Address", "Lesson", "LessonFailed", "Tally", "choose", "find_notebooks", "generated_notebooks",
+    "lesson_arguments", "read_address", "run_lesson", "run_pytest", "sync_all",
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """Check a lesson's prose against its cells: the code that it quotes, its numbers, its blanks and predictions."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import inspect

@@ -7,12 +7,6 @@ from .runner import measure
 from .tables import format_goals, format_machine, format_tables
 
 __all__ = [
-    "GROUPS",
-    "describe_machine",
-    "format_goals",
-    "format_machine",
-    "format_tables",
-    "judge",
-    "measure",
+    "GROUPS", "describe_machine", "format_goals", "format_machine", "format_tables", "judge", "measure",
     "measure_limits",
-]
+]  # fmt: skip

@@ -5,8 +5,6 @@ pairs that a causal mask hides, which a kernel may skip, and counts zero for the
 hidden, a test holds both to the same count.
 """
 
-from __future__ import annotations
-
 from typing import TypedDict
 
 from torch import Tensor

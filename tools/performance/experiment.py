@@ -1,7 +1,5 @@
 """Experiments, whose cases must give the same result and are measured together, and groups of experiments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar

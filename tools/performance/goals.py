@@ -4,8 +4,6 @@ A ratio is the median over the rounds; its noise is the 95% confidence interval 
 slower within noise" means that this interval reaches down to 1.00, and that the median is at most 1.05.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from course_lib.timing import Goal, Results, Table, median_ratio, ratio_interval
@@ -18,10 +16,7 @@ EXPLICIT_PEERS = {
     "llama": (llama.EXPLICIT, (llama.THEIRS_EAGER,)),
     "multi-query": (multi_query.EXPLICIT, (multi_query.BROADCAST, multi_query.MULTI_HEAD)),
 }
-FLOORS = {
-    "forms": (forms.FUSED, forms.FLOOR),
-    "multi-query": (multi_query.FUSED, multi_query.FLOOR),
-}
+FLOORS = {"forms": (forms.FUSED, forms.FLOOR), "multi-query": (multi_query.FUSED, multi_query.FLOOR)}
 
 
 def judge(results: Results) -> list[Goal]:

@@ -1,7 +1,5 @@
 """Measure how long grading takes and how much memory it needs, compared with nbgrader on the same notebooks."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import platform

@@ -1,7 +1,5 @@
 """Describe the machine of a benchmark, without names of hosts, users or folders, and measure its limits."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Run experiments; a case that needs too much memory or time is left out, with a sentence on the reason."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from time import perf_counter
 

@@ -1,7 +1,5 @@
 """Format results as text tables, and the goals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Run trainings side by side and store what they give."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Train one storyteller and measure it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import NamedTuple
 

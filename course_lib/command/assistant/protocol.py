@@ -3,8 +3,6 @@
 Source: https://modelcontextprotocol.io/specification/2025-06-18
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The tools that an assistant may call: examine attention code, and explain a mistake."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

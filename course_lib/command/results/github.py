@@ -3,8 +3,6 @@
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from .locations import location_of

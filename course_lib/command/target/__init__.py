@@ -9,20 +9,6 @@ from .target import Target, split
 from .width import ANY, runs, shape_with_width_first, why_not, width_of
 
 __all__ = [
-    "ANY",
-    "Heads",
-    "Opened",
-    "Target",
-    "evaluate",
-    "guess_call",
-    "load",
-    "open_setup",
-    "open_target",
-    "part_to_take",
-    "repository_of",
-    "runs",
-    "shape_with_width_first",
-    "split",
-    "why_not",
-    "width_of",
-]
+    "ANY", "Heads", "Opened", "Target", "evaluate", "guess_call", "load", "open_setup", "open_target", "part_to_take",
+    "repository_of", "runs", "shape_with_width_first", "split", "why_not", "width_of",
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """Build a class, call a factory, and leave everything else as it is, to get what is examined."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Guess how to run code that takes more than x, from the names of its arguments."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterator

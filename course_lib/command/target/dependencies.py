@@ -1,7 +1,5 @@
 """Choose the statements of a file or notebook that a name needs, so that its training and printing are not run."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Build code on the device that the user names, whatever device the code asks for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

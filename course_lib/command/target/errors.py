@@ -1,7 +1,5 @@
 """Describe what the examined file raised, in one sentence with its source line and the remedy."""
 
-from __future__ import annotations
-
 import sysconfig
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Guess example arguments for a class from the names of its parameters."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

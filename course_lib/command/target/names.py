@@ -1,7 +1,5 @@
 """The names that a module holds, and those that a text reads."""
 
-from __future__ import annotations
-
 import ast
 from types import ModuleType
 

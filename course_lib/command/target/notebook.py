@@ -1,7 +1,5 @@
 """Read the code cells of a notebook, without magics and shell lines, as statements that know their cell."""
 
-from __future__ import annotations
-
 import ast
 import json
 import linecache

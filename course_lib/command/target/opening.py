@@ -1,7 +1,5 @@
 """Open a target: import it as far as needed, build it, and say what was done for that."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 """Run a file or notebook statement by statement, so that one that fails does not keep the others from being run."""
 
-from __future__ import annotations
 import __future__
 
 import ast

@@ -1,7 +1,5 @@
 """Find the repository and the packages that a file stands in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")  # files in the root of a repository

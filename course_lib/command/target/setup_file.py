@@ -1,7 +1,5 @@
 """Run a set-up file, whose `build()` says in Python what is examined, on which x and with which options."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parse FILE.py:NAME, FILE.ipynb:NAME or package.module:NAME."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Find the width of a token that a module accepts, by running the module."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections import Counter

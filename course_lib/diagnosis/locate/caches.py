@@ -9,15 +9,7 @@ import torch
 from course_lib.diagnosis.measure import WRITES, Row, Rows, SecondPrompt
 from course_lib.tracing import UNLABELLED, Operation, Source, SourceLine, Trace, statement_of
 
-from .sources import (
-    assignments,
-    function_of,
-    is_in_other_branch,
-    is_skipped,
-    last_line_of,
-    nodes_in,
-    returns_below,
-)
+from .sources import assignments, function_of, is_in_other_branch, is_skipped, last_line_of, nodes_in, returns_below
 from .statements import locate_return_after
 
 JOINS = (*WRITES, "cat", "stack")

@@ -48,4 +48,4 @@ __all__ = [
     "find_token_sum", "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "number_of", "other_paths",
     "other_sizes", "other_window", "plain_lists", "role_of", "rotated_rows", "rounded_to", "settings_in", "unused_mask",
     "unused_roles", "usual_call", "walked_scale", "zero_weights",
-]  # fmt: skip  # fmt: skip
+]  # fmt: skip

@@ -84,7 +84,7 @@ def rotated_rows(attention: Attention, among: Sequence[Contraction] = ()) -> lis
         query, keys = sides if rows.scores.keys_are_right(row.product) else sides[::-1]
         if not (query.any() and keys.any()):
             continue
-        own = _streams_of(rows, row)
+        own = {key: _stream_of(rows, one) for key, one in zip(row.score_keys, row.key_columns, strict=True)}
         streams = [own[key] for key, _ in visible]
         for stream in dict.fromkeys(streams):
             chosen = [index for index, one in enumerate(streams) if one == stream]
@@ -92,11 +92,6 @@ def rotated_rows(attention: Attention, among: Sequence[Contraction] = ()) -> lis
             group = (row.head, _stream_of(rows, row.query_columns), stream)
             found.append(RotatedRow(row, query[0], keys[chosen], tokens, group))
     return found
-
-
-def _streams_of(rows: Rows, row: Row) -> dict[int, Stream]:
-    """Return the stream of each key's token."""
-    return {key: _stream_of(rows, one) for key, one in zip(row.score_keys, row.key_columns, strict=True)}
 
 
 def _stream_of(rows: Rows, columns: ColumnSet) -> Stream:

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import (
-    find_join,
-    locate_cut,
-    locate_leftover,
-    locate_returned,
-    locate_write_index,
-)
+from course_lib.diagnosis.locate import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from course_lib.diagnosis.measure import (
     EXPONENTIALS,
     SEVERAL,

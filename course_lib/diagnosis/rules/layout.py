@@ -9,15 +9,7 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout
-from course_lib.diagnosis.measure import (
-    BATCH_NORMS,
-    EXPONENTIALS,
-    SEVERAL,
-    SOFTMAXES,
-    Attention,
-    Rows,
-    Structure,
-)
+from course_lib.diagnosis.measure import BATCH_NORMS, EXPONENTIALS, SEVERAL, SOFTMAXES, Attention, Rows, Structure
 from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
 from course_lib.diagnosis.rules.other_attention import REDUCED

@@ -20,17 +20,7 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.registry import rule
 from course_lib.diagnosis.rules.rotary_positions import check_rotary_positions, find_restart
-from course_lib.tracing import (
-    FACTORS,
-    LAYOUT,
-    UNLABELLED,
-    WRITES,
-    Operation,
-    SourceLine,
-    Value,
-    line_at,
-    statement_of,
-)
+from course_lib.tracing import FACTORS, LAYOUT, UNLABELLED, WRITES, Operation, SourceLine, Value, line_at, statement_of
 
 PRODUCTS = ("mul", "mul_", "div", *FACTORS)
 ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)

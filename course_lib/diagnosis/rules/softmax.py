@@ -53,7 +53,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
         intended = partial(intended_logits, attention, path, transposed=True)
         draw = partial(picture_of_weights, attention, path, intended)
-        yield Finding.named("weights-transposed", evidence, _locate_transposed(attention), draw)
+        yield Finding.named("weights-transposed", evidence, attention.structure.value_products[0].operation.where, draw)
     elif axis is not None:
         evidence = f"softmax runs over the {axis}; over the keys the weights sum to {sums}"
         yield Finding.named("softmax-wrong-axis", evidence, _locate_softmax(path), draw, off=off)
@@ -200,10 +200,6 @@ def _is_transposed(attention: Attention, path: SoftmaxPath) -> bool:
         return False  # the values are mixed as the names say, so softmax runs over the other axis
     last = bool(first) and first[0].args[1] in (-1, first[0].outputs[0].tensor.dim() - 1)
     return last or not (attention.options.normalised or path.scores.most_keys_are_right)
-
-
-def _locate_transposed(attention: Attention) -> SourceLine | None:
-    return attention.structure.value_products[0].operation.where
 
 
 def _axis_of(path: SoftmaxPath) -> str | None:

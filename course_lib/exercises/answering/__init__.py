@@ -11,15 +11,6 @@ from .stubs import is_empty
 from .time_limit import TimeLimit, time_limit
 
 __all__ = [
-    "INPUT",
-    "TimeLimit",
-    "build_described",
-    "build_module",
-    "call_backward",
-    "call_function",
-    "describe_error",
-    "floating_tensors",
-    "is_empty",
-    "run_module",
-    "time_limit",
-]
+    "INPUT", "TimeLimit", "build_described", "build_module", "call_backward", "call_function", "describe_error",
+    "floating_tensors", "is_empty", "run_module", "time_limit",
+]  # fmt: skip

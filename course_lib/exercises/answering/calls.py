@@ -1,7 +1,5 @@
 """Call a learner's function, build a learner's class, run the module, and report what happened to the arguments."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence

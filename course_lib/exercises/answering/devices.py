@@ -1,7 +1,5 @@
 """Find an operation whose tensors are on two devices, which fails where the second is a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

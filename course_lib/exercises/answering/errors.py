@@ -1,7 +1,5 @@
 """Describe an error in a learner's code as plain data: its line, and the tensors that this line uses."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from linecache import getline, getlines  # by themselves: code that runs later can't put others in their place

@@ -1,7 +1,5 @@
 """An argument that is code, kept as its source so that it can be sent to another process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType

@@ -1,7 +1,5 @@
 """Call a learner's function and send a gradient back from its result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Count what the matrix products of an answer cost. PyTorch's own counter takes seconds to import."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Distinguish a stub from an answer."""
 
-from __future__ import annotations
-
 import dis
 import inspect
 from types import CodeType

@@ -1,7 +1,5 @@
 """Stop a learner's code that runs for too long, such as an endless loop."""
 
-from __future__ import annotations
-
 import _thread
 import contextlib
 import math

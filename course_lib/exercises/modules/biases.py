@@ -1,7 +1,5 @@
 """Judge the parameters that are no matrices, by drawing them and looking for what they are added to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Compare the gradients of a learner's module with those of the formula."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch

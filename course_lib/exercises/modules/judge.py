@@ -1,7 +1,5 @@
 """The judgement of one class: constructions of several sizes, and runs of each with drawn weights and inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate

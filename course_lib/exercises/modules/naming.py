@@ -1,7 +1,5 @@
 """Name the mistake behind a module's wrong numbers: by the numbers if they are known, else by the doctor."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

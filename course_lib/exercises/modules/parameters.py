@@ -1,7 +1,5 @@
 """Compare the parameters of a learner's module with what the task asks for, before anything is computed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

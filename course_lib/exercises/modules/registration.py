@@ -1,7 +1,5 @@
 """Find parameters that are not registered, unused or shared, and layers that stand in the wrong place."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple

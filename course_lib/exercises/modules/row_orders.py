@@ -1,7 +1,5 @@
 """The orders in which modules arrange the rows of their projections: packed or apart, by role, head or element."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Draw the sizes that a class is constructed and run with: sizes that can be mistaken for each other all differ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import product

@@ -1,7 +1,5 @@
 """What the judge of a class has to know of its exercise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

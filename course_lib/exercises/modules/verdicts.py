@@ -1,7 +1,5 @@
 """Verdicts on modules whose result is spoiled, of another kind, or can't be read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Bar charts of measured numbers with their ratios, and of counts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Real

@@ -1,7 +1,5 @@
 """Draw lines and bars with matplotlib, between a title and a note."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from math import ceil, inf, log10

@@ -1,7 +1,5 @@
 """A table of dots: which check finds which fault."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil

@@ -1,7 +1,5 @@
 """Line plots of measured numbers, on two logarithmic or two linear axes, with a limit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

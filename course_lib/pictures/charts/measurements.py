@@ -1,7 +1,5 @@
 """Measured numbers: types for bars and curves, their formatting, and checks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from numbers import Real

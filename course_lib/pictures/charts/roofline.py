@@ -1,7 +1,5 @@
 """The roofline of a machine: the most operations per second that its two limits allow at each arithmetic intensity."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from numbers import Real

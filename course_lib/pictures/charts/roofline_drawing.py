@@ -1,7 +1,5 @@
 """Draw a roofline with matplotlib: the roof, the balance, the two regions and the points."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Choose the layout steps of a recording that are drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Infer what the elements of a path belong to from the shapes that the code gave them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Every reshape and transpose of a recorded run as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Draw the memories of a machine as a pyramid: the nearer to the processor, the smaller and the faster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite

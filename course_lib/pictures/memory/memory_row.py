@@ -1,7 +1,5 @@
 """Draw tensors in memory: rows of slots, and the order in which the tensors' cells read them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One panel of a memory picture: a tensor's slots, its cells below them, and the notes on them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

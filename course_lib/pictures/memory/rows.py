@@ -1,7 +1,5 @@
 """Draw a row of slots, the tensor's cells below it in reading order, a line for each cell, and brackets below."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Which slot of its memory each cell of a tensor reads, and which element is stored in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Choose the part of a memory that is drawn: all of it if it fits a row, else a part that shows every axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

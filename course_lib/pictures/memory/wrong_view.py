@@ -1,7 +1,5 @@
 """Draw the central mistake: splitting (batch, token, width) into heads with a view alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Draw heads on devices: the rows and columns that each device holds, and the sum of the devices' outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Draw the keys and values that are kept from step to step while a model generates; queries are not kept."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Draw the two forms of latent attention: keys projected up from the latents, and queries that meet the latents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Draw the blocks of a paged memory, and which sequences have them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

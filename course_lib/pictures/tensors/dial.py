@@ -1,7 +1,5 @@
 """A dial: two arrows in a circle and the angle between them. It computes its own pixels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

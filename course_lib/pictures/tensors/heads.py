@@ -1,7 +1,5 @@
 """Draw the blocks of each head, and the attention within each head."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Draw a matrix product."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial

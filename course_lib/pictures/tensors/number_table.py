@@ -1,7 +1,5 @@
 """Tables of a tensor's values, with heads marked by colour and name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A coordinate plane with arrows or points, their labels and a legend. It computes its own pixels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Draw the three projections with which every attention begins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Draw rotary positions as dials: each pair of elements is an arrow, rotated according to the token's position."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

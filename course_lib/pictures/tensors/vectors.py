@@ -1,7 +1,5 @@
 """Draw vectors of width 2 as arrows or points in the plane."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

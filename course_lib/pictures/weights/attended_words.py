@@ -1,7 +1,5 @@
 """Draw a text whose words are coloured by the attention that they get."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

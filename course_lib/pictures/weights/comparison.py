@@ -1,7 +1,5 @@
 """Compare the attention weights of two heads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Heatmaps of attention weights: rows are queries, columns are keys, one colour scale from 0 to 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

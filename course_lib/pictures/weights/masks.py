@@ -1,7 +1,5 @@
 """Draw a mask in both of PyTorch's conventions, and what each token attends to, as measured."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

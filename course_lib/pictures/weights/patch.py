@@ -1,7 +1,5 @@
 """Draw which part of a head is taken from another run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A checked (query, key) table of a picture: its values, hidden cells and labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Draw the tiles into which a blocked kernel cuts the scores, and what a mask lets it leave out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """One decoding step of a module with its cache: what kv heads cost, and what sharing them saves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Multi-head attention in every form, with the same weights, at sizes of the course's sources."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

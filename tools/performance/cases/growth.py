@@ -1,7 +1,5 @@
 """How the time and memory of the two kernels grow with the number of tokens and with the number of heads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Multi-query attention as modules at the size of source 2: what sharing keys and values saves in a whole layer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

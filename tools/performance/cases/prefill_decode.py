@@ -1,7 +1,5 @@
 """The ways to share one kv head among many query heads, from the most to the least expensive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """What recording costs: the toy module alone, recorded, recorded with its steps computed, and drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from torch import Tensor
