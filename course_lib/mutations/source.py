@@ -90,8 +90,16 @@ class Source:
         return Edit(self.span(keyword)[0], self.span(parts[1])[0] if len(parts) > 1 else self.span(keyword)[1], "")
 
     def replace(self, node: Node, text: str) -> Edit:
-        """The edit that puts a text in the place of a node."""
-        return Edit(*self.span(node), text)
+        """The edit that puts a text in the place of a node, in parentheses where it would be torn apart without."""
+        bare, whole = Edit(*self.span(node), text), Edit(*self.span(node), f"({text})")
+        torn = isinstance(node, ast.expr) and len(text.split()) > 1 and self._tree_of(bare) != self._tree_of(whole)
+        return whole if torn else bare
+
+    def _tree_of(self, edit: Edit) -> str:
+        try:
+            return ast.dump(ast.parse(self.edited([edit])))
+        except SyntaxError:  # such as a keyword argument in the place of an expression
+            return ""
 
     def edited(self, edits: Sequence[Edit]) -> str:
         """The code after some edits, which must not overlap."""

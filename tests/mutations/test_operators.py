@@ -48,6 +48,13 @@ def test_functions_methods_and_keywords_are_one_form():
         assert match("softmax(X, dim=LAST)", ast.parse(text, mode="eval").body) is None, text
 
 
+def test_what_replaces_an_operand_stays_whole():
+    (found,) = mutations("mix = (scores - bias).softmax(-1) @ values\n", "no-softmax")
+    assert Source("mix = (scores - bias).softmax(-1) @ values\n").edited(found.edits) == "mix = (scores - bias) @ values\n"
+    (alone,) = mutations("weights = (scores - bias).softmax(-1)\n", "no-softmax")
+    assert Source("weights = (scores - bias).softmax(-1)\n").edited(alone.edits) == "weights = scores - bias\n"
+
+
 def test_a_name_in_a_pattern_stands_for_the_same_text_each_time():
     assert match("X + X", ast.parse("a + a", mode="eval").body) and not match(
         "X + X", ast.parse("a + b", mode="eval").body
