@@ -1,6 +1,7 @@
 """Compare the gradients that an answer's function sends back with those of the solution."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import torch
@@ -65,7 +66,7 @@ def _fault(
 ) -> GradientFault | None:
     owners = [name for name, value in arguments.items() for _ in floating_tensors(value)]
     if backward.failed or len(backward.gradients) != len(owners):
-        reason = backward.failed.split(". ")[0][:200].rstrip(".:, ") or "no reason was given"
+        reason = shorten(backward.failed.split(". ")[0], 300, placeholder="").rstrip(".:, ") or "no reason was given"
         return GradientFault(f"Its numbers are right, but it can't be trained as it is: {reason}.", False)
     for name, own, right in zip(owners, backward.gradients, expected, strict=True):
         if name not in reached or right is None or not bool(right.any() and right.isfinite().all()):

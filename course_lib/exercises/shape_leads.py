@@ -58,8 +58,9 @@ SHAPES = (
 OTHER_SHAPES = (
     Lead(
         r"view size is not compatible",
-        "`view` reads memory as it lies, and after a transpose the elements no longer lie in the order of the axes.",
-        "Which function joins axes after a transpose, and copies where it must?",
+        "`view` reads memory as it lies: after a transpose the elements don't lie in the order of the axes, and in a part "
+        "of a tensor its rows don't lie side by side.",
+        "Which axes should be split or joined here, and in which order do their elements lie?",
     ),
     Lead(
         r"Sizes of tensors must match except in dimension|stack expects each tensor to be equal size",

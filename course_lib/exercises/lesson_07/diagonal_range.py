@@ -40,7 +40,12 @@ EXERCISE = FunctionExercise(
             "scores": lambda rng, query, key: rng.normal(query + key)[
                 torch.arange(query)[:, None] - torch.arange(key) + key
             ]
-        }
+        },
+        "scores differ more, the farther the key": {
+            "scores": lambda rng, query, key: (
+                rng.normal(query, key) * (torch.arange(query)[:, None] - torch.arange(key)).abs()
+            )
+        },
     },
     arguments={"scores": "query key"},
     extract=_as_number,

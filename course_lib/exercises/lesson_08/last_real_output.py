@@ -48,6 +48,9 @@ EXERCISE = FunctionExercise(
 outputs[:, -1]
     the last column of the batch, which is padding in the shorter samples
     ? What does the last column hold in a sample that is shorter than the longest?
+(outputs * (torch.arange(outputs.shape[1]) < lengths[:, None])[..., None])[:, -1]
+    the last column of the batch, with what is padding set to 0
+    ? In which column is the last real token of a sample that is shorter than the longest?
 outputs[:, 0]
     the first token of each sample
     ? Which token has seen all the others of its sentence?

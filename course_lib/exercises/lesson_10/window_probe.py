@@ -85,8 +85,8 @@ changed[:, token] += 1.0 => changed[:, :token] += 1.0
     the count if all tokens before are changed at once
     ? Which tokens does your slice change?
 code(x)[:, -1] => code(x)[:, 0] && code(changed)[:, -1] => code(changed)[:, 0]
-    the tokens that the first output depends on
-    ? Which token sees a whole window?
+    one token, as at either end of the text: the first output depends on one, and the last token moves one
+    ? Which token sees a whole window, and who moves its output?
 return seen => return x.shape[1] - seen
     the number of tokens without an influence
     ? What is counted: the tokens that are seen, or those that aren't?
