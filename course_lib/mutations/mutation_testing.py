@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .operators import MADE, mutations
+from .pattern import PARAMETERS, method
 from .source import Source
 
 PATIENCE, LEAST_SECONDS = 10, 60.0  # how many times as long as right code a run may take, and seconds it always has
@@ -47,6 +48,8 @@ class Outcome(NamedTuple):
 def plantings(file: Path, name: str) -> list[Planted]:
     """List the mistakes that can be planted into a class or function of a file, in the order of the catalogue's kinds.
 
+    Of two that make the same code, as a mask that is discarded and one that is missing, the first stands for both.
+
     Raises:
         ValueError: The file can't be read as Python, or has no such class or function at its top level.
     """
@@ -63,7 +66,7 @@ def plantings(file: Path, name: str) -> list[Planted]:
     first = min(node.lineno for node in (chosen, *chosen.decorator_list)) - 1
     lines = text.splitlines(keepends=True)
     before, part, after = lines[:first], "".join(lines[first : chosen.end_lineno]), lines[chosen.end_lineno :]
-    return [
+    planted = [
         Planted(
             mistake,
             first + one.line,
@@ -73,6 +76,23 @@ def plantings(file: Path, name: str) -> list[Planted]:
         for mistake in MADE
         for one in mutations(part, mistake)
     ]
+    return list({_computed(one.source): one for one in reversed(planted)}.values())[::-1]
+
+
+class _WithoutIdle(ast.NodeTransformer):
+    """Leaves out statements that do nothing: `pass`, and a call of a PyTorch function whose result is thrown away."""
+
+    def visit_Pass(self, node: ast.Pass) -> None:
+        return None
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        idle = method(node.value) in PARAMETERS and not method(node.value).endswith("_")
+        return None if idle else node
+
+
+def _computed(source: str) -> str:
+    """Describe what code computes, the same for two sources that differ only in what does nothing."""
+    return ast.dump(_WithoutIdle().visit(ast.parse(source)))
 
 
 def survival(file: Path, planted: Sequence[Planted], arguments: Sequence[str]) -> Iterator[Outcome]:
@@ -88,6 +108,10 @@ def survival(file: Path, planted: Sequence[Planted], arguments: Sequence[str]) -
     """
     begun = time.monotonic()
     failed = _first_failure(file, None, arguments, None)
+    if failed == AT_IMPORT:
+        raise ValueError(
+            "the tests must pass before a mistake is planted, and they can't be run: what does pytest say?"
+        )
     if failed is not None:
         raise ValueError(f"the tests must pass before a mistake is planted, and {failed} doesn't")
     if _first_failure(file, "raise ImportError", arguments, None) is None:

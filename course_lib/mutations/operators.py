@@ -55,14 +55,14 @@ FORMS: Mapping[str, tuple[tuple[str, str | Mapping[str, str]], ...]] = {
         ("masked_fill(X, A, LOW)", {"A": "A.mT"}),
     ),
     "mask-after-softmax": (("softmax(masked_fill(X, A, LOW), dim=D)", "X.softmax(D).masked_fill(A, 0.0)"),),
-    "no-causal-mask": (
-        ("softmax(masked_fill(X, A, LOW), dim=D)", "X.softmax(D)"),
-        ("X = masked_fill(X, A, LOW)", "pass"),
-    ),
     "mask-discarded": (
         ("X = masked_fill(X, A, B)", "X.masked_fill(A, B)"),
         ("X = where(A, X, B)", "torch.where(A, X, B)"),
         ("X = where(A, B, X)", "torch.where(A, B, X)"),
+    ),
+    "no-causal-mask": (
+        ("softmax(masked_fill(X, A, LOW), dim=D)", "X.softmax(D)"),
+        ("X = masked_fill(X, A, LOW)", "pass"),
     ),
     "output-projection-missing": (("return DROP(LAYER(X))", "return DROP(X)"), ("return LAYER(X)", "return X")),
     "returns-none": (("return X", "result = X"),),

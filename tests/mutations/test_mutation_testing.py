@@ -89,6 +89,22 @@ def test_each_planting_is_the_file_with_one_line_changed(folder):
         compile(one.source, "attn.py", "exec")
 
 
+MASKED = """\
+def attend(q, k, v, hidden):
+    scores = q @ k.mT
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, float("-inf"))
+    return scores.softmax(dim=-1) @ v
+"""
+
+
+def test_of_mistakes_that_make_the_same_code_one_is_planted(tmp_path):
+    (tmp_path / "attend.py").write_text(MASKED, encoding="utf-8")
+    planted = [one.mistake for one in plantings(tmp_path / "attend.py", "attend")]
+    assert "mask-discarded" in planted and "no-causal-mask" not in planted
+    assert {"mask-inverted", "mask-with-zero", "mask-transposed", "no-softmax"} <= set(planted)
+
+
 @pytest.mark.slow
 def test_what_ends_the_tests_or_never_ends_is_caught(folder, monkeypatch):
     monkeypatch.setattr("course_lib.mutations.mutation_testing.PATIENCE", 0)
@@ -110,6 +126,7 @@ def test_what_ends_the_tests_or_never_ends_is_caught(folder, monkeypatch):
             "target is 'attn.py': name a file and what is in it, as in attention.py:MyAttention.",
         ),
         ("attn.py:Attn", "test_fails.py", "must pass before a mistake is planted, and test_fails.py::test_no doesn't."),
+        ("attn.py:Attn", "test_broken.py", "before a mistake is planted, and they can't be run: what does pytest say?"),
         ("attn.py:Attn", "test_other.py", "the tests don't import attn.py, so no mistake in it can fail them"),
         (
             "test_shape.py:test_shape",
@@ -121,6 +138,7 @@ def test_what_ends_the_tests_or_never_ends_is_caught(folder, monkeypatch):
 def test_what_is_refused(folder, capsys, target, tests, said):
     (folder / "test_other.py").write_text("def test_yes():\n    pass\n", encoding="utf-8")
     (folder / "test_fails.py").write_text("def test_no():\n    assert False\n", encoding="utf-8")
+    (folder / "test_broken.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
     assert main(["mutate", target, "--tests", tests]) == 2
     assert said in capsys.readouterr().err
 

@@ -41,6 +41,7 @@ def parts(root: Path) -> dict[str, str]:
         "kill rates": kill_rates(rates["repositories"]),
         "survivors": survivors(rates["repositories"], mistakes),
         "kill totals": kill_totals(rates),
+        "read by hand": read_by_hand(rates["read by hand"]),
         "not planted": "".join(f"- {_repository(row)}: {row['why']}.\n" for row in rates["left out"]),
         "versions": ", ".join(f"{name} {version}" for name, version in data["versions"].items()),
     }
@@ -110,7 +111,16 @@ def kill_totals(rates: Mapping[str, Any]) -> str:
     shares = [killed / (killed + alive) for killed, alive in zip(caught, survive, strict=True)]
     return (
         f"On {rates['date']} the tests of {len(rows)} repositories caught {sum(caught)} of {sum(caught + survive)} "
-        f"planted mistakes: {min(shares):.0%} to {max(shares):.0%}, with a median of {median(shares):.0%}."
+        f"planted mistakes: {min(shares):.0%} to {max(shares):.0%}, with a median of {median(shares):.0%}. "
+        f"{len(rows) + len(rates['left out'])} were tried; at the end of this section is why the others are left out."
+    )
+
+
+def read_by_hand(counts: Mapping[str, int]) -> str:
+    """Return what a reading of some survivors found, in a sentence."""
+    return (
+        f"Of {counts['survivors']} survivors that were read by hand, {counts['change what is computed']} change what "
+        f"the code computes, and {counts['rightly named']} are what their name says."
     )
 
 
