@@ -220,6 +220,16 @@ def test_compiling_costs_no_point(grade, decorator):
     assert verdicts(grade(sheet("04_exercises.ipynb", code)))["merge_heads"].state == PASSED
 
 
+def test_no_page_says_where_objects_lie(grade):
+    odd = (
+        "class K: pass\nraise ValueError(K())",
+        "def strides_by_head(t, h, d):\n    return K(), {'a': [K()]}, print, max",
+        "def merge_heads(x):\n    return {}[K()]",
+    )
+    page = feedback_page(grade(sheet("04_exercises.ipynb", *odd)), RELEASE)
+    assert page.count("K object&gt;") >= 3 and "object at" not in page and "0x" not in page
+
+
 # What is alike
 
 
