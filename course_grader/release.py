@@ -99,7 +99,7 @@ def _stamped(notebook: Any, stamp: dict[str, str]) -> Any:
                 lambda link: f"]({pages}/{'' if link[1] else 'exercises/'}{link[2]})", cell.source
             )
     first.source += (
-        f"\n\n*{stamp['release']}, version {stamp['version']}. Hand in this notebook, under this name; "
+        f"\n\n*{stamp['release']}, version {stamp['version']}. Hand in this notebook; "
         "keep its cells, and write in those that say so. In grading, count on Python's own modules, PyTorch and NumPy "
         "only: other packages, such as `einops`, may be missing, and `torch.compile` does nothing.*"
     )
