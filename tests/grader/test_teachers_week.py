@@ -4,6 +4,7 @@ import csv
 import inspect
 import json
 import os
+import re
 import zipfile
 from dataclasses import replace
 
@@ -227,7 +228,7 @@ def test_no_page_says_where_objects_lie(grade):
         "def merge_heads(x):\n    return {}[K()]",
     )
     page = feedback_page(grade(sheet("04_exercises.ipynb", *odd)), RELEASE)
-    assert page.count("K object&gt;") >= 3 and "object at" not in page and "0x" not in page
+    assert page.count("K object&gt;") >= 3 and not re.search("object at|0x|course_grader", page)
 
 
 # What is alike
