@@ -145,7 +145,8 @@ def _whose_sheet(task: GradingTask, release: Release) -> Iterator[str]:
     if task.sheet is None and claimed:
         owners = [sheet.student for sheet in release.sheets if str(sheet.number) in claimed]
         whose = f"the sheet is {owners[0]}'s" if owners else "the sheet is nobody's either"
-        yield f'"{task.student[:60]}" is nobody on the roster that the sheets were made from; {whose}: rename what was handed in.'
+        name = task.student[:60]
+        yield f'"{name}" is nobody on the roster that the sheets were made from; {whose}: rename what was handed in.'
 
 
 def _known(results: Sequence[StudentResult], release: Release) -> Iterator[tuple[tuple[str, str], str]]:

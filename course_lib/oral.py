@@ -128,7 +128,9 @@ def _called(text: str, arguments: Sequence[Any]) -> str:
     """Say with which numbers and shapes a function or a class was called, with the names that its source gives them."""
     definition: Any = ast.parse(text).body[-1]
     is_class = isinstance(definition, ast.ClassDef)
-    made = [node for node in definition.body if getattr(node, "name", "") == "__init__"] if is_class else [definition]
+    made: list[Any] = [definition]
+    if is_class:
+        made = [node for node in definition.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     named = [each.arg for one in made for each in (*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs)]
     names = [name for name in named if name != "self"]
     shown = list(map(_argument, arguments))
