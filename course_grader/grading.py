@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from course_lib.exercises import (
+    EXERCISES,
     NEEDS_REVIEW,
     NOT_PASSED,
     NOT_WRITTEN,
@@ -120,6 +121,11 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         f"{file.name} is sheet {file.notebook.stamp['sheet']}, and yours is {task.sheet}, whose questions are others."
         for file in task.notebooks
         if file.notebook and _is_anothers(file, task)
+    ]
+    remarks += [
+        f"{file.name} is the sheet that anybody can have: your own, {task.sheet}, has other questions and variants."
+        for file in task.notebooks
+        if file.notebook and task.sheet is not None and _is_public(file.notebook, names)
     ]
     absent = _absent_lessons(task, names)
     remarks += [f"The notebook of lesson {lesson} was not handed in." for lesson in absent]
@@ -261,6 +267,12 @@ def _command_remark(label: str, remark: str) -> str:
 def _is_anothers(file: SubmittedNotebook, task: GradingTask) -> bool:
     claimed = file.notebook.stamp.get("sheet") if file.notebook else None
     return bool(claimed and task.sheet is not None and claimed != str(task.sheet))
+
+
+def _is_public(notebook: Notebook, names: list[str]) -> bool:
+    """Return whether cells of a notebook were made for exercises, and none for those of a sheet of somebody's own."""
+    here = notebook.released_exercises.intersection(names)
+    return bool(here) and here <= EXERCISES.keys() and "sheet" not in notebook.stamp
 
 
 def _absent_lessons(task: GradingTask, names: list[str]) -> list[str]:

@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.exercises import exercise_of_sheet, individual_exercises, written_exercises
 
-from .exercise_cells import exercise_cells, markdown_cell
+from .exercise_cells import code_cell, exercise_cells, markdown_cell
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 HEADING = "## Yours alone"
 ABOUT = "This is sheet {}. Each has other questions with other numbers: compare ways with your friends, not answers."
+GUESSES = (
+    "May your teacher count, with those of the class, what you guessed in the lesson? Then write `True` in place of "
+    "`False` and run this cell. What it prints goes along with this sheet, and nothing else does. It gives no points "
+    "and costs none, and the report of the class names nobody."
+)
 LAST = 2  # cells at the end that say where the student stands
 
 
@@ -36,6 +41,12 @@ def explained_notebook(solution: Any, lesson: str) -> NotebookNode:
     """Return the teacher's notebook of a lesson with its question in words; the given one stays as it is."""
     exercise = written_exercises()[f"explain_{lesson}"]
     return _with_cells(solution, solution.cells, exercise_cells(exercise.title, exercise))
+
+
+def notebook_with_guesses(solution: Any, lesson: str) -> NotebookNode:
+    """Return the teacher's notebook of a lesson with the cell that shares its guesses; the given one stays as it is."""
+    share = f'from course_lib.exercises import share_guesses\n\nshare_guesses("{lesson}", agree=False)'
+    return _with_cells(solution, solution.cells, [markdown_cell(["## Your guesses", GUESSES]), code_cell(share)])
 
 
 def _with_cells(solution: Any, cells: list[NotebookNode], more: list[NotebookNode]) -> NotebookNode:

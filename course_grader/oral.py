@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises import Exercise, InputGenerator, LearnerError, exercise_of_sheet
-from course_lib.oral import OralQuestion
+from course_lib.exercises import Exercise, FromSource, InputGenerator, LearnerError, exercise_of_sheet
+from course_lib.oral import OralQuestion, is_about
 
 from .grading import GradingPolicy, GradingTask
 from .judging import RemoteNotebook
@@ -16,11 +17,12 @@ from .manifest import Release
 from .pipeline import prepare_task
 from .reports import display_name, render
 from .sandbox import Sandbox
-from .submissions import Notebook, find_submissions, select_notebooks
+from .submissions import Notebook, find_submissions, parse, select_notebooks
 from .worker_config import WorkerConfig
 
 MOST_TRIED = 4  # answers of one student
 MOST_TEXT, MOST_CODE = 600, 6000  # characters of what a student's process sends
+NOT_ASKED = (ValueError, RecursionError, MemoryError, LookupError, AttributeError, StopIteration)  # of odd code
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,22 @@ def _questions(task: GradingTask, exercise: Exercise, notebook: Notebook, sandbo
             asked = remote.ask("ask_about", name=exercise.name, arguments=arguments, seed=seed).get("asked")
         except LearnerError:  # it does not run, and gets no question
             return ()
-    return tuple(_received(asked)) if isinstance(asked, list) else ()
+    source = "\n\n".join(cell.plain[0] for cell in notebook.cells if exercise.name in cell.defines)
+    built = [argument.build() if isinstance(argument, FromSource) else argument for argument in arguments]
+    return tuple(_received(asked, source, exercise.name, built)) if isinstance(asked, list) else ()
 
 
-def _received(asked: list[Any]) -> list[OralQuestion]:
-    """Return what a student's process reports, as far as it has the form of questions; the page escapes it."""
-    limits = (MOST_TEXT, MOST_TEXT, MOST_CODE)
-    return [
-        OralQuestion(*(part[:most] for part, most in zip(each, limits, strict=True)))
-        for each in asked[:3]
-        if isinstance(each, list) and len(each) == 3 and all(isinstance(part, str) for part in each)
-    ]
+def _received(asked: list[Any], source: str, name: str, arguments: Sequence[Any]) -> Iterator[OralQuestion]:
+    """Yield what a student's process reports, as far as it may be asked about what was handed in; the page escapes it.
+
+    The process runs code that could put easy questions in the place of ours.
+    """
+    text = ""  # the answer's code, which the first question shows
+    for each in asked[:3]:
+        if isinstance(each, list) and len(each) == 3 and all(isinstance(part, str) for part in each):
+            question = OralQuestion(*each)
+            text = text or question.code
+            with suppress(*NOT_ASKED):
+                module = parse(text) if len(text) <= MOST_CODE and text.strip() in source else None
+                if module and getattr(module.body[-1], "name", "") == name and is_about(question, text, arguments):
+                    yield question._replace(text=question.text[:MOST_TEXT], answer=question.answer[:MOST_TEXT])

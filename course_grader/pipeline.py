@@ -38,10 +38,10 @@ from .reports import (
 from .scheduler import grade_all
 from .secret import kept_secret
 from .submissions import (
+    Guesses,
     Submission,
     SubmittedNotebook,
     Unreadable,
-    escape_hidden,
     find_submissions,
     read_notebook,
     survey,
@@ -104,6 +104,7 @@ def grade_release(
     alike, names = Alike(), [exercise.name for exercise in release.exercises]
     strangers: list[str] = []  # a sentence on each hand-in with an own sheet that is nobody's on the roster
     codes: dict[tuple[str, str], str] = {}  # (student, exercise) -> what was handed in last
+    guesses: list[Guesses] = []  # that students share
 
     def keep(result: StudentResult) -> None:
         results[result.student] = result
@@ -113,6 +114,7 @@ def grade_release(
         for submission in handed_in:
             task = prepare_task(submission, release, policy, config, store.secret(), due_of.get(submission.student))
             codes.update(_codes(task, names))
+            guesses.append(_guesses(task))
             strangers.extend(_whose_sheet(task, release))
             alike.add(task.student, [file.notebook for file in task.notebooks if file.notebook], names)
             repeat = again is not None and (not again or task.student in again)
@@ -133,7 +135,8 @@ def grade_release(
     for sentence in strangers:
         say(sentence)
     notes = [*notes, *strangers]
-    return _write_all([results[each.student] for each in handed_in], release, out, roster, replies, notes, codes, say)
+    ordered = [results[each.student] for each in handed_in]
+    return _write_all(ordered, release, out, roster, replies, notes, codes, guesses, say)
 
 
 def _whose_sheet(task: GradingTask, release: Release) -> Iterator[str]:
@@ -142,7 +145,7 @@ def _whose_sheet(task: GradingTask, release: Release) -> Iterator[str]:
     if task.sheet is None and claimed:
         owners = [sheet.student for sheet in release.sheets if str(sheet.number) in claimed]
         whose = f"the sheet is {owners[0]}'s" if owners else "the sheet is nobody's either"
-        name = escape_hidden(task.student, 60)
+        name = task.student[:60]
         yield f'"{name}" is nobody on the roster that the sheets were made from; {whose}: rename what was handed in.'
 
 
@@ -168,6 +171,12 @@ def _codes(task: GradingTask, names: Sequence[str]) -> Iterator[tuple[tuple[str,
             yield (task.student, name), sources[-1][:MOST_CODE]
 
 
+def _guesses(task: GradingTask) -> Guesses:
+    """Return the guesses that a student shares: for each lesson what the last sheet says that asks for them."""
+    in_time = sorted(task.notebooks, key=lambda file: file.submitted_at)
+    return {lesson: said for file in in_time if file.notebook for lesson, said in file.notebook.guesses.items()}
+
+
 def _checked(
     submissions: Path, release: Release, out: Path, roster: Path | None, again: Collection[str] | None
 ) -> list[Submission]:
@@ -191,6 +200,7 @@ def _write_all(
     replies: Mapping[str, str],
     notes: Sequence[str],
     codes: Mapping[tuple[str, str], str],
+    guesses: Sequence[Guesses],
     say: Callable[[str], object],
 ) -> list[StudentResult]:
     """Write tables and pages of the results with the teacher's decisions; remove pages of students who are gone."""
@@ -209,7 +219,7 @@ def _write_all(
         if path not in pages:  # of a student who is gone
             path.unlink()
     sentences = [*write_gradebook(ordered, release, out, roster), *outlived, *_open_questions(ordered, replies, out)]
-    write_text(out / "report.html", class_report(ordered, release, names, [*notes, *sentences]), mode=0o644)
+    write_text(out / "report.html", class_report(ordered, release, names, [*notes, *sentences], guesses), mode=0o644)
     final = {
         key: (number(decision.points), decision.comment)
         for key, decision in decisions.items()

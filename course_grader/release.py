@@ -13,7 +13,7 @@ from typing import Any
 
 from course_lib.about import repository_address, version
 
-from .individual_notebook import explained_notebook, individual_notebook
+from .individual_notebook import explained_notebook, individual_notebook, notebook_with_guesses
 from .manifest import MANIFEST, Release, released_exercises
 from .reports import read_roster, sheets_of
 from .secret import kept_secret
@@ -25,7 +25,14 @@ _RELATIVE_LINK = re.compile(r"\]\((\.\./)?([\w-]+\.ipynb)\)")
 
 
 def make_release(
-    notebooks: Path, name: str, lessons: list[str], to: Path, roster: Path | None = None, *, explain: bool = False
+    notebooks: Path,
+    name: str,
+    lessons: list[str],
+    to: Path,
+    roster: Path | None = None,
+    *,
+    explain: bool = False,
+    guesses: bool = False,
 ) -> Path:
     """Write the students' notebooks of some lessons into a folder of their own.
 
@@ -37,6 +44,7 @@ def make_release(
         roster: The export of a gradebook: each student in it gets a folder, with notebooks of their own. They are drawn
             from a secret in `to`, which is made once, so a student keeps the same number from release to release.
         explain: Whether each sheet asks a question whose answer is a sentence, which the teacher reads.
+        guesses: Whether each sheet asks for leave to count the guesses of its lesson.
 
     Raises:
         ValueError: The name has invalid characters, no lesson is named, a lesson has no exercises, the release
@@ -60,6 +68,8 @@ def make_release(
         notebook_of = {path.name: nbformat.read(path, as_version=4) for path in solutions}
         if explain:
             notebook_of = {file: explained_notebook(one, file[:2]) for file, one in notebook_of.items()}
+        if guesses:
+            notebook_of = {file: notebook_with_guesses(one, file[:2]) for file, one in notebook_of.items()}
         texts = {}
         for sheet in sheets or (None,):
             for file, notebook in notebook_of.items():
@@ -89,7 +99,7 @@ def _stamped(notebook: Any, stamp: dict[str, str]) -> Any:
                 lambda link: f"]({pages}/{'' if link[1] else 'exercises/'}{link[2]})", cell.source
             )
     first.source += (
-        f"\n\n*{stamp['release']}, version {stamp['version']}. Hand in this notebook, under this name; "
+        f"\n\n*{stamp['release']}, version {stamp['version']}. Hand in this notebook; "
         "keep its cells, and write in those that say so. In grading, count on Python's own modules, PyTorch and NumPy "
         "only: other packages, such as `einops`, may be missing, and `torch.compile` does nothing.*"
     )

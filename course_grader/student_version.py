@@ -33,7 +33,7 @@ def student_notebook(solution: Any) -> Any:
     notebook.cells = [nbformat.from_dict(dict(cell)) for cell in solution.cells]
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})
     resources: Any = {}
-    for preprocessor in (CheckCellMetadata, ClearSolutions, ClearHiddenTests, ClearOutput, CheckCellMetadata):
+    for preprocessor in (ClearSolutions, ClearHiddenTests, ClearOutput, CheckCellMetadata):
         try:
             notebook, resources = preprocessor(config=config).preprocess(notebook, resources)
         except Exception as error:  # nbgrader raises RuntimeError and classes of its own

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
-import inspect
 import random
+import re
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -23,6 +24,14 @@ MOVED = {
     "in-place": "it is the memory that was there before, with other elements",
     "compute": "its elements are computed, in new memory",
 }
+LINE_ASKED = "Which shape has the result of line {}, and was anything copied for it?"
+PLANTED = "This is your code with one mistake planted. On which line is it, and what does it do?"
+_SEEN = re.compile(  # what `_what_changes` says
+    r"It stops: \w+: .*|It runs, and its result is \([\d, ]*\) in place of \([\d, ]*\)\."
+    r"|It runs; \d+ of \d+ elements change\."
+    r"|It runs, with the same shape\. The rows that change: [\w, -]+ \(of \d+, counted from 0\)\."
+)
+_LAYOUT = re.compile(rf"\([\d, ]*\); (?:{'|'.join(map(re.escape, MOVED.values()))})\.")
 
 
 class OralQuestion(NamedTuple):
@@ -65,6 +74,26 @@ def oral_questions(code: type | FunctionType, arguments: Sequence[Any], *, seed:
     return [question for question in made if question]
 
 
+def is_about(question: OralQuestion, text: str, arguments: Sequence[Any]) -> bool:
+    """Return whether a question, whoever made it, is one that `oral_questions` may ask about this code.
+
+    Its words, its line and its planted mistake are compared with those that the code allows, without running it. Of
+    what happened when it ran, only the form is.
+    """
+    if question.code == text and _LAYOUT.fullmatch(question.answer):
+        lines = range(1, len(text.splitlines()) + 1)
+        return question.text in (f"{_called(text, arguments)} {LINE_ASKED.format(line)}" for line in lines)
+    source = Source(text)
+    for mutation in (one for mistake in MADE for one in mutations(text, mistake)):
+        edited = source.edited(mutation.edits)
+        asked, begins = PLANTED, _where(mutation, edited)
+        if question.code == text:
+            asked, begins = _change_asked(text, edited), ""
+        if question.text == asked and question.code in (text, edited) and question.answer.startswith(begins):
+            return bool(_SEEN.fullmatch(question.answer.removeprefix(begins)))
+    return False
+
+
 def _run(code: Any, arguments: Sequence[Any]) -> Any:
     """Call a function, or build a module with the same weights each time and call it in evaluation; return a tensor."""
     arguments = copy.deepcopy(list(arguments))
@@ -91,18 +120,31 @@ def _about_a_line(code: Any, text: str, arguments: Sequence[Any], draw: random.R
         return None
     layout = {number: step for number, step in steps.items() if step.is_layout}
     number, step = draw.choice(sorted((layout or steps).items()))
-    asked = f"Which shape has the result of line {number}, and was anything copied for it?"
-    return OralQuestion(f"{_called(code, arguments)} {asked}", f"{step.shape}; {MOVED[step.effect]}.", text)
+    asked = f"{_called(text, arguments)} {LINE_ASKED.format(number)}"
+    return OralQuestion(asked, f"{step.shape}; {MOVED[step.effect]}.", text)
 
 
-def _called(code: Any, arguments: Sequence[Any]) -> str:
-    """Say with which numbers and shapes the code was built and called."""
-    names = [name for name in inspect.signature(code).parameters if name != "self"]
-    shown = [f"a tensor of shape {tuple(each.shape)}" if isinstance(each, Tensor) else repr(each) for each in arguments]
-    named = [f"{name} = {value}" for name, value in zip(names, shown, strict=False)]
-    if isinstance(code, type):
-        return f"It is built with {', '.join(named[: len(arguments) - 1])}, and called with {shown[-1]}."
-    return f"It is called with {', '.join(named)}."
+def _called(text: str, arguments: Sequence[Any]) -> str:
+    """Say with which numbers and shapes a function or a class was called, with the names that its source gives them."""
+    definition: Any = ast.parse(text).body[-1]
+    is_class = isinstance(definition, ast.ClassDef)
+    made: list[Any] = [definition]
+    if is_class:
+        made = [node for node in definition.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    named = [each.arg for one in made for each in (*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs)]
+    names = [name for name in named if name != "self"]
+    shown = list(map(_argument, arguments))
+    pairs = [f"{name} = {value}" for name, value in zip(names, shown, strict=False)]
+    if is_class:
+        return f"It is built with {', '.join(pairs[: len(arguments) - 1])}, and called with {shown[-1]}."
+    return f"It is called with {', '.join(pairs)}."
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    plain = isinstance(value, (int, float, str, tuple, list, range, torch.dtype)) or value is None
+    return repr(value) if plain else f"a {type(value).__name__}"
 
 
 def _changes(code: Any, text: str, arguments: Sequence[Any]) -> Iterator[tuple[Mutation, str, Any, Any]]:
@@ -133,9 +175,12 @@ def _changed_line(text: str, edited: str) -> tuple[int, str, str]:
 
 
 def _about_a_change(mutation: Mutation, edited: str, before: Tensor, after: Any, text: str) -> OralQuestion:
+    return OralQuestion(_change_asked(text, edited), _what_changes(before, after), text)
+
+
+def _change_asked(text: str, edited: str) -> str:
     number, _, new = _changed_line(text, edited)
-    asked = f"Line {number} becomes `{new}`. Does it still run, and which rows of the result change?"
-    return OralQuestion(asked, _what_changes(before, after), text)
+    return f"Line {number} becomes `{new}`. Does it still run, and which rows of the result change?"
 
 
 def _what_changes(before: Tensor, after: Any) -> str:
@@ -153,7 +198,9 @@ def _what_changes(before: Tensor, after: Any) -> str:
 
 
 def _about_a_mistake(mutation: Mutation, edited: str, before: Tensor, after: Any) -> OralQuestion:
-    title = CATALOGUE[mutation.mistake].title
+    return OralQuestion(PLANTED, _where(mutation, edited) + _what_changes(before, after), edited)
+
+
+def _where(mutation: Mutation, edited: str) -> str:
     line = edited.splitlines()[mutation.line - 1].strip()
-    asked = "This is your code with one mistake planted. On which line is it, and what does it do?"
-    return OralQuestion(asked, f"Line {mutation.line}, `{line}`. {title} {_what_changes(before, after)}", edited)
+    return f"Line {mutation.line}, `{line}`. {CATALOGUE[mutation.mistake].title} "

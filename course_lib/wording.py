@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import groupby, islice
+
+_ADDRESS = re.compile(r"[ -]at[ -]0x[0-9A-Fa-f]{4,16}\b")
 
 
 def listed(names: Iterable[object]) -> str:
@@ -33,6 +36,11 @@ def stretches(integers: Iterable[int]) -> list[tuple[int, int]]:
 def span(first: int, last: int) -> str:
     """Write a range of integers: "3" or "0 to 3"."""
     return str(first) if first == last else f"{first} to {last}"
+
+
+def without_addresses(text: str) -> str:
+    """Leave out where objects lie in memory, which is another place in every run: "<K object at 0x7f3a>" is one."""
+    return _ADDRESS.sub("", text)
 
 
 def sentence(text: str) -> str:

@@ -1,6 +1,6 @@
 """Lists, counts and ranges read like sentences."""
 
-from course_lib.wording import counted, first_of, listed, sentence, span, stretches
+from course_lib.wording import counted, first_of, listed, sentence, span, stretches, without_addresses
 
 
 def test_lists_counts_and_stretches():
@@ -11,3 +11,8 @@ def test_lists_counts_and_stretches():
     assert stretches([0, 1, 2, 5, 7, 8]) == [(0, 2), (5, 5), (7, 8)] and stretches([]) == []
     assert span(2, 2) == "2" and span(0, 3) == "0 to 3"
     assert sentence("query head") == "Query head" and sentence("") == ""
+
+
+def test_where_objects_lie_is_left_out():
+    shown = "[<function f.<locals>.g at 0x7f3a90e1c0d0>, <K object at 0x000001F3A2B4C5D6>] at 0x10"
+    assert without_addresses(shown) == "[<function f.<locals>.g>, <K object>] at 0x10"

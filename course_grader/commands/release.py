@@ -24,6 +24,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask on each sheet one question whose answer is a sentence; you read it and give the points",
     )
+    parser.add_argument(
+        "--guesses",
+        action="store_true",
+        help="ask on each sheet whether you may count the student's guesses of the lesson; the report adds them up",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
     lessons = [lesson for lesson in args.lessons.replace(" ", "").split(",") if lesson]
     try:
-        folder = make_release(_notebooks(), args.name, lessons, args.to, args.individual, explain=args.explain)
+        asked = {"explain": args.explain, "guesses": args.guesses}
+        folder = make_release(_notebooks(), args.name, lessons, args.to, args.individual, **asked)
     except (ValueError, OSError) as error:
         raise CourseError(str(error)) from None
     own = sorted({path.parent for path in folder.glob("*/*.ipynb")})

@@ -20,6 +20,7 @@ from course_lib.exercises import (
     exercise_of_sheet,
     not_passed,
 )
+from course_lib.wording import without_addresses
 
 from .remote_answers import RemoteAnswer
 from .remote_notebook import RemoteNotebook, safe_text
@@ -104,6 +105,7 @@ def stops(remote: RemoteNotebook) -> dict[int, str]:
         kind, message, line = (safe_text(error.get(key)) for key in ("kind", "message", "text"))
         location = f" at `{line[:100]}`" if line else ""
         reasons[number] = f"stopped{location} with {kind or 'an error'}: {message.rstrip('.') or 'no reason was given'}"
+    reasons = {number: without_addresses(reason) for number, reason in reasons.items()}
     return reasons | {number: f"was left out: {reason}" for number, reason in remote.ended.items()}
 
 

@@ -106,7 +106,7 @@ class RemoteModule:
 def plain_result(result: Any) -> Any:
     """Convert a result for the judges: anything but plain data becomes an object whose type has the right name."""
     if isinstance(result, OpaqueValue):
-        return type(escape_hidden(result.kind) or "thing", (), {})()
+        return type(escape_hidden(result.kind) or "thing", (), {"__module__": "__main__"})()  # as at home
     if isinstance(result, ModuleState):
         return ModuleState(escape_hidden(result.kind, 60) or "module", result.state, result.settings)
     if isinstance(result, str):

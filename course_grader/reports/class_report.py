@@ -12,11 +12,13 @@ from markupsafe import Markup
 
 from course_grader.manifest import Release, ReleasedExercise
 from course_grader.marks import IN_PART, MISSING, STATES, UNREADABLE, Mark, StudentResult
+from course_grader.submissions import Guesses
 from course_lib.exercises import EXERCISES, NOT_PASSED
 from course_lib.mistakes import CATALOGUE, Mistake
 from course_lib.pictures import count_chart
 
 from .feedback import page_path
+from .guess_counts import count_guesses
 from .rendering import render
 
 FEW = 30  # students, below whom a share and a correlation say little
@@ -77,10 +79,12 @@ def class_report(
     release: Release,
     names: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    guesses: Sequence[Guesses] = (),
 ) -> str:
     """Return the HTML page that a teacher reads before the next lesson, with links to all feedback pages.
 
-    It shows students under these names instead of their submissions', and the notes on the class as a whole.
+    It shows students under these names instead of their submissions', the notes on the class as a whole, and, without
+    any name, the guesses that students share.
     """
     names = names or {}
     exercises = _count_exercises(results, release)
@@ -104,6 +108,7 @@ def class_report(
         more_unnamed=len(unnamed[MAX_MESSAGES:]),
         max_links=MAX_LINKS,
         mistakes=mistakes,
+        guesses=[*count_guesses(guesses, release)],
         concerns=concerns(mistakes, [one for one in unnamed if one.exercise in EXERCISES]),
         picture=_picture(mistakes, len(points)),
         students=sorted(results, key=lambda result: names.get(result.student, result.student).casefold()),

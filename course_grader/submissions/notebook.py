@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from course_lib.exercises import gradable
+from course_lib.exercises import SHARED, gradable, printed_text
 
 from .files_and_zips import Unreadable
 from .plain_python import defined_names, plain_python
@@ -17,6 +18,11 @@ from .visible_text import escape_hidden
 
 MAX_CELLS = 2000
 MAX_CODE = 400_000  # characters in all code cells together
+
+MAX_GUESSES, MAX_PRINTED = 100, 20_000  # lines and characters that are looked at
+_SHARES = re.compile(r"""^share_guesses\(\s*["']?(\d\d?)["']?\s*,\s*agree\s*=\s*(\w+)""", re.MULTILINE)
+
+Guesses = dict[str, dict[int, tuple[str, str]]]
 
 _CELL_TYPES = ("code", "markdown", "raw", "heading", "html")
 
@@ -63,12 +69,14 @@ class Notebook:
         stamp: The release, its version and the number of an own sheet that the notebook claims; the student may have
             changed them.
         remarks: Sentences for the student.
+        guesses: Lesson -> its guesses by number, each with what the lesson gave; none where the student doesn't agree.
         checksum: The SHA-256 of the file.
     """
 
     cells: tuple[Cell, ...]
     stamp: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    guesses: Guesses = field(default_factory=dict, compare=False)
     checksum: str = field(default="", compare=False)
 
     @property
@@ -107,6 +115,7 @@ def read_notebook(content: bytes) -> Notebook:
         tuple(_cell(number, cell, source) for number, (cell, source) in numbered),
         _stamp(data),
         (f"{left_out} left out.",) if unknown else (),
+        _guesses(code, sources),
         hashlib.sha256(content).hexdigest(),
     )
 
@@ -138,6 +147,18 @@ def _cell(number: int, cell: dict[str, Any], source: str) -> Cell:
     if isinstance(name, str) and name in gradable():
         return Cell(number, source, name, defines, is_released=True)
     return Cell(number, source, defines[0] if defines else None, defines)
+
+
+def _guesses(code: list[dict[str, Any]], sources: list[str]) -> Guesses:
+    """Return what `share_guesses` printed where the student agreed; anything else counts as not shared."""
+    guesses: Guesses = {}
+    for cell, shares in zip(code, map(_SHARES.search, sources), strict=True):
+        if shares:
+            lesson = shares[1].zfill(2)
+            lines = printed_text(cell)[:MAX_PRINTED].split("\n")[:MAX_GUESSES] if shares[2] == "True" else ()
+            said = [match for match in map(SHARED.fullmatch, lines) if match and match[1] == lesson]
+            guesses[lesson] = {int(one[2]): (escape_hidden(one[3]), escape_hidden(one[4])) for one in said}
+    return guesses
 
 
 def _stamp(data: dict[str, Any]) -> dict[str, str]:

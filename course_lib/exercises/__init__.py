@@ -1,7 +1,7 @@
 """Exercises that explain mistakes: `check("split_heads", split_heads)` judges an answer, `progress()` sums up.
 
-Learners use `check`, `filled`, `from_earlier`, `hint`, `predict`, `progress`, `sneak` and `solution_with`; the grader
-and the course's own tools use the rest.
+Learners use `check`, `filled`, `from_earlier`, `hint`, `predict`, `progress`, `share_guesses`, `sneak` and
+`solution_with`; the grader and the course's own tools use the rest.
 """
 
 from .answer import Answer, Asked, Backward, BuiltModule, Called, Ran
@@ -26,6 +26,7 @@ from .own_code import from_earlier
 from .prediction import predict
 from .progress_location import PROGRESS_VARIABLE, progress_is_off, progress_path
 from .review import review
+from .shared_guesses import SHARED, predictions, printed_text, share_guesses
 from .sneaking import sneak
 from .verdict import (
     NEEDS_REVIEW,
@@ -43,10 +44,11 @@ from .written_exercise import WrittenExercise, written_exercises
 
 __all__ = [
     "ALL", "BLANKS", "EXERCISES", "NEEDS_REVIEW", "NOT_PASSED", "NOT_WRITTEN", "PASSED", "PROGRESS_VARIABLE", "SETS",
-    "SIGNS", "Answer", "Asked", "Backward", "BuiltModule", "Called", "Exercise", "ExerciseSet", "FromSource",
+    "SHARED", "SIGNS", "Answer", "Asked", "Backward", "BuiltModule", "Called", "Exercise", "ExerciseSet", "FromSource",
     "FunctionExercise", "InputGenerator", "LearnerError", "LocalAnswer", "ModuleExercise", "NameExercise",
     "OrderExercise", "Ran", "Verdict", "WrittenExercise", "calls_in_solution", "check", "exercise_of_sheet", "filled",
     "from_earlier", "gradable", "hint", "individual_exercises", "is_individual", "mistake_of_the_day", "not_passed",
-    "not_written", "passed", "predict", "progress", "progress_is_off", "progress_path", "review", "sneak",
-    "solution_with", "stopped", "written_exercises",
+    "not_written", "passed", "predict", "predictions", "printed_text", "progress",
+    "progress_is_off", "progress_path", "review", "share_guesses", "sneak", "solution_with", "stopped",
+    "written_exercises",
 ]  # fmt: skip

@@ -82,6 +82,11 @@ def difference(result: Any, expected: Expected) -> Difference | None:
         normalized = result.strip().lower().replace("_", "-") if isinstance(result, str) else result
         said = f"Your answer is {result!r}; it should be {value!r}."
         return None if normalized == value else Difference(said, kind=Kind.WORD)
+    return _of_numbers(result, expected)
+
+
+def _of_numbers(result: Any, expected: Expected) -> Difference | None:
+    value = expected.value
     if isinstance(result, Tensor) and result.numel() == 1:
         result = result.item()
     if not isinstance(result, (bool, int, float)):

@@ -29,7 +29,8 @@ class NameExercise(ReturningExercise):
             hint = f"What does the last line of `{self.name}` give back?"
             return not_passed("Your function gives back None: is a `return` missing?", "returns-none", hint=hint)
         if not isinstance(given, str):
-            return not_passed(f"The answer is of type {type(given).__name__}; it should be a name such as 'no-softmax'.")
+            kind = type(given).__name__
+            return not_passed(f"The answer is of type {kind}; it should be a name such as 'no-softmax'.")
         return judge_name(given, self.solution(), self.seen, self.given, self.against)
 
 

@@ -58,8 +58,8 @@ SHAPES = (
 OTHER_SHAPES = (
     Lead(
         r"view size is not compatible",
-        "`view` reads memory as it lies: after a transpose the elements don't lie in the order of the axes, and in a part "
-        "of a tensor its rows don't lie side by side.",
+        "`view` reads memory as it lies: after a transpose the elements don't lie in the order of the axes, and in a "
+        "part of a tensor its rows don't lie side by side.",
         "Which axes should be split or joined here, and in which order do their elements lie?",
     ),
     Lead(

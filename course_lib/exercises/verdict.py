@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from course_lib.markup import backticks_to_code
 from course_lib.mistakes import CATALOGUE
+from course_lib.wording import without_addresses
 
 from .learner_error import LearnerError
 from .links import lesson_page, mistake_page
@@ -65,8 +66,13 @@ class Verdict:
         return self.passed
 
     def of(self, name: str, lesson: str) -> Verdict:
-        """Return the verdict with the name of its exercise, and with a lesson that is not later than its own."""
-        return replace(self, name=name, lesson=min(self.lesson or lesson, lesson))
+        """Return the verdict with the name of its exercise, and with a lesson that is not later than its own.
+
+        What an answer gave back or raised is worded by here, so this leaves out where objects lie in memory.
+        """
+        message, *evidence = map(without_addresses, (self.message, *self.evidence))
+        lesson = min(self.lesson or lesson, lesson)
+        return replace(self, name=name, lesson=lesson, message=message, evidence=tuple(evidence))
 
     def details(self) -> list[Detail]:
         """Return the details below the message."""

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from .pattern import Found, fill_in, literal, match, method, walk
@@ -103,11 +104,17 @@ def mutations(text: str, mistake: str, *, within: tuple[int, int] | None = None)
     """
     if mistake not in MADE:
         raise ValueError(f"mistake is {mistake!r}, which no operator makes; these can be planted: {', '.join(MADE)}")
-    source = Source(text)
-    for node in walk(source.tree):
+    source, nodes = _read(text)
+    for node in nodes:
         if within is None or within[0] <= node.lineno <= (node.end_lineno or node.lineno) <= within[1]:
             for edits in _edits(source, node, mistake):
                 yield Mutation(mistake, source.line(edits[0]), edits)
+
+
+@lru_cache(maxsize=8)  # a module in which any of forty mistakes may be planted is read once
+def _read(text: str) -> tuple[Source, tuple[Node, ...]]:
+    source = Source(text)
+    return source, tuple(walk(source.tree))
 
 
 def _edits(source: Source, node: Node, mistake: str) -> Iterator[tuple[Edit, ...]]:

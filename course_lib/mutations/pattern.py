@@ -134,8 +134,9 @@ def _matches(pattern: ast.AST, node: Any, found: Found) -> bool:
             return False
         return ast.unparse(found.setdefault(pattern.id, node)) == ast.unparse(node)
     if isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name) and pattern.func.id in PARAMETERS:
-        asked = arguments(pattern)
-        given = arguments(node) if method(node) == pattern.func.id else None
+        if method(node) != pattern.func.id:  # first, because it is so for most
+            return False
+        asked, given = arguments(pattern), arguments(node)
         if asked is None or given is None:
             return False
         return asked.keys() == given.keys() and all(_matches(asked[name], given[name], found) for name in asked)

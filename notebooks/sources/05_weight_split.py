@@ -492,8 +492,8 @@ print("differ:", differ)
 #
 # ## Compare, and cheat
 #
-# Do yours, the library's, the wrapper and PyTorch's agree? A comparison tells you only if it could have failed. So there
-# are two different samples, sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to
+# Do yours, the library's, the wrapper and PyTorch's agree? A comparison tells you only if it could have failed. So
+# there are two different samples, sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to
 # `d_out`), queries and keys scaled up so that the attention is not flat, and float64, because a small mistake could
 # hide among the roundings of float32:
 

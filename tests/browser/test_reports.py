@@ -37,7 +37,7 @@ REPORTS = {
         {("Ada", "number_at"): "17"},
         {("Ada", "merge_heads"): ("1", f'No, "{HOSTILE}"')},
     ),
-    "report": class_report(CLASS, RELEASE),
+    "report": class_report(CLASS, RELEASE, guesses=[{"04": {1: (HOSTILE, "x" * 61)}}] * 3),
 }
 
 
@@ -71,9 +71,21 @@ def test_decisions_are_made_on_the_page_and_read_by_grading(browser, tmp_path):
     card = page.locator("article:visible")
     card.get_by_label("Points").fill("99")
     assert count.inner_text().endswith("; in 1 the points can't be given.")
-    card.get_by_label("Points").fill("0.5")
+    page.get_by_label("Name").fill("nobody")
+    page.get_by_role("button", name="Download decisions.csv").click()  # it leads to what is wrong
+    focused = page.locator("input:focus")
+    assert focused.input_value() == "99" and focused.get_attribute("aria-invalid") == "true"
+    card = page.locator("article", has=focused)
+    card.get_by_label("Points").fill("")
     card.get_by_label("Comment").fill('Right idea, "wrong" axis')
+    assert count.inner_text().endswith("; 1 with a comment and no points, which doesn't count.")
+    card.get_by_label("Points").press_sequentially("0,5")
+    card.get_by_label("Points").press("Enter")
+    assert page.evaluate("document.activeElement.closest('article').dataset.exercise") == "merge_heads"
+    page.get_by_label("Exercise").select_option("split_heads")
     page.get_by_label("Name").fill("document.title")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    assert count.is_visible() and count.bounding_box()["y"] >= 0
     page.locator("article:visible").get_by_label("Points").fill("0")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download decisions.csv").click()

@@ -3,6 +3,7 @@
 import inspect
 import json
 import random
+import shutil
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.grader.synthetic_class import RELEASE, notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 CANVAS = "Student,ID,SIS User ID,SIS Login ID,Section\n"
+KING = "King,104,s104,king,A"
 ROWS = ('"Doe, Jane",101,s101,jdoe,A', '"Roe, Rick",102,s102,rroe,A', '"Groß, Anna",103,s103,agross,A')
 VARYING = [name for name, exercise in EXERCISES.items() if exercise.varies]
 
@@ -141,11 +143,13 @@ needs_nbgrader = pytest.mark.skipif(find_spec("nbgrader") is None, reason="needs
 def test_a_class_is_graded_by_its_own_sheets(tmp_path, isolation, monkeypatch):
     # Of 50 pairs of students, one would draw the same variant and the same answer, which are more than half the points.
     monkeypatch.setattr("course_grader.secret.secrets.token_hex", lambda size: "5a" * size)
-    week = make_release(ROOT / "notebooks", "week1", ["04"], tmp_path / "class", roster(tmp_path))
+    week = make_release(ROOT / "notebooks", "week1", ["04"], tmp_path / "class", roster(tmp_path, (*ROWS, KING)))
     release = read_manifest(week / "release.json")
     assert (tmp_path / "class" / SECRET).stat().st_mode & 0o077 == 0
-    jane, rick, anna = release.sheets
+    jane, rick, anna, king = release.sheets
     handed_in = tmp_path / "handed_in"
+    (handed_in / "king_104").mkdir(parents=True)
+    shutil.copy(ROOT / "notebooks" / "exercises" / "04_exercises.ipynb", handed_in / "king_104")
     for student, sheet in {"doejane_101": jane, "roerick_102": anna, "grossanna_103": anna, "nobody": jane}.items():
         path = handed_in / student / "04_exercises.ipynb"
         path.parent.mkdir(parents=True)
@@ -177,7 +181,9 @@ def test_a_class_is_graded_by_its_own_sheets(tmp_path, isolation, monkeypatch):
     unknown = {mark.verdict.name: mark.verdict for mark in of["nobody"].marks}
     assert all("nobody of that name was on the roster" in unknown[name].message for name in own)
     record = json.loads((week / "release.json").read_text(encoding="utf-8"))
-    assert record["is_individual"] and len(record["sheets"]) == 3
+    assert record["is_individual"] and len(record["sheets"]) == 4
+    told = f"04_exercises.ipynb is the sheet that anybody can have: your own, {king.number}, has other"
+    assert [student for student in of if told in " ".join(of[student].remarks)] == ["king_104"]
 
 
 @needs_nbgrader

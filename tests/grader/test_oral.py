@@ -11,12 +11,13 @@ from course_grader.oral import OralSheet, oral_page, oral_sheets
 from course_grader.sandbox import ResourceLimits, Sandbox
 from course_lib.about import version
 from course_lib.command import main
-from course_lib.exercises import ALL, InputGenerator
+from course_lib.exercises import ALL, FromSource, InputGenerator
 from course_lib.exercises.module_exercise import ModuleExercise
 from course_lib.mutations import built
-from course_lib.oral import OralQuestion, oral_questions
+from course_lib.oral import OralQuestion, is_about, oral_questions
 from tests.grader.synthetic_class import notebook
 
+ONCE = "write_greedily"  # what it is called with can be called only once, so nothing is asked about it
 CLASSES = [name for name, exercise in ALL.items() if isinstance(exercise, ModuleExercise) and not exercise.cache]
 HEAD = """\
 class Attention(nn.Module):
@@ -50,7 +51,10 @@ def test_every_answer_holds_when_the_code_runs_again(name):
     arguments = exercise.example(InputGenerator(5))
     before = run(exercise.solution, arguments)
     for seed in range(3):
-        line, change, *planted = oral_questions(exercise.solution, arguments, seed=seed)
+        line, change, *planted = asked = oral_questions(exercise.solution, arguments, seed=seed)
+        assert all(is_about(question, line.code, arguments) for question in asked)
+        assert not any(is_about(question._replace(text="What is 1 + 1?"), line.code, arguments) for question in asked)
+        assert not any(is_about(question._replace(answer="It's 2."), line.code, arguments) for question in asked)
         assert re.match(r"\(\d+(, \d+)*,?\); ", line.answer)
         assert f"and called with a tensor of shape {tuple(arguments[-1].shape)}. Which shape" in line.text
         assert all(f" = {size}" in line.text for size in arguments[:-1])
@@ -79,6 +83,16 @@ def _holds(answer, before, edited, solution, arguments):
     changed = [row for row in range(before.shape[-2]) if not same[..., row, :].all()]
     said = re.search(r"The rows that change: (.+) \(of", answer)[1]
     assert said == ("all of them" if len(changed) == before.shape[-2] else ", ".join(map(str, changed)))
+
+
+@pytest.mark.one_in(9)
+@pytest.mark.parametrize("name", [name for name in ALL if name not in (*CLASSES, ONCE)])
+def test_what_is_asked_of_a_function_is_recognised(name):
+    exercise = ALL[name]
+    arguments = exercise.example(InputGenerator(5)) or ()
+    built = [each.build() if isinstance(each, FromSource) else each for each in arguments]
+    for question in (asked := oral_questions(exercise.solution, built) if built else []):
+        assert is_about(question, asked[0].code, built) and " at 0x" not in question.text
 
 
 class Restless(nn.Module):
@@ -114,6 +128,8 @@ def test_a_class_gets_its_sheets(tmp_path, isolation):
         "ann": right,
         "bob": "class MultiHeadFromMemory(nn.Module):\n    1 / 0",
         "eve": "import os",
+        "mallory": "import course_lib.oral as oral\n"
+        "oral.oral_questions = lambda *_, **__: [('What is 1 + 1?', '2', 'x = 1')] * 3\n" + right,
     }.items():
         (handed_in / student).mkdir(parents=True)
         text = notebook("import torch\nfrom torch import nn", source)
@@ -121,9 +137,9 @@ def test_a_class_gets_its_sheets(tmp_path, isolation):
     release = Release("week17", version(), "0", tuple(e for e in released_exercises(["17"]) if e.name == exercise.name))
     with Sandbox(isolation, ResourceLimits(), expose_course=True) as sandbox:
         config = WorkerConfig(ResourceLimits(), course=version())
-        ann, bob, eve = oral_sheets(handed_in, release, config, sandbox)
+        ann, bob, eve, mallory = oral_sheets(handed_in, release, config, sandbox)
     assert (ann.student, ann.exercise, len(ann.questions)) == ("ann", exercise.name, 3)
-    assert not bob.questions and not eve.questions
+    assert not bob.questions and not eve.questions and not mallory.questions
     page = oral_page([ann, bob, eve], release)
     assert page.count("<details>") == 3 and "No answer of this student runs" in page
     assert "class MultiHeadFromMemory(nn.Module):" in page

@@ -4,6 +4,7 @@ import csv
 import inspect
 import json
 import os
+import re
 import zipfile
 from dataclasses import replace
 
@@ -218,6 +219,16 @@ def test_the_end_of_a_process_leads_on(grade, body, said, evidence):
 def test_compiling_costs_no_point(grade, decorator):
     code = f"{decorator}\n{RIGHT['merge_heads']}"
     assert verdicts(grade(sheet("04_exercises.ipynb", code)))["merge_heads"].state == PASSED
+
+
+def test_no_page_says_where_objects_lie(grade):
+    odd = (
+        "class K: pass\nraise ValueError(K())",
+        "def strides_by_head(t, h, d):\n    return K(), {'a': [K()]}, print, max",
+        "def merge_heads(x):\n    return {}[K()]",
+    )
+    page = feedback_page(grade(sheet("04_exercises.ipynb", *odd)), RELEASE)
+    assert page.count("K object&gt;") >= 3 and not re.search("object at|0x|course_grader", page)
 
 
 # What is alike

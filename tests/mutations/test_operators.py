@@ -49,10 +49,12 @@ def test_functions_methods_and_keywords_are_one_form():
 
 
 def test_what_replaces_an_operand_stays_whole():
-    (found,) = mutations("mix = (scores - bias).softmax(-1) @ values\n", "no-softmax")
-    assert Source("mix = (scores - bias).softmax(-1) @ values\n").edited(found.edits) == "mix = (scores - bias) @ values\n"
-    (alone,) = mutations("weights = (scores - bias).softmax(-1)\n", "no-softmax")
-    assert Source("weights = (scores - bias).softmax(-1)\n").edited(alone.edits) == "weights = scores - bias\n"
+    for text, without in (
+        ("mix = (scores - bias).softmax(-1) @ values\n", "mix = (scores - bias) @ values\n"),
+        ("weights = (scores - bias).softmax(-1)\n", "weights = scores - bias\n"),
+    ):
+        (found,) = mutations(text, "no-softmax")
+        assert Source(text).edited(found.edits) == without
 
 
 def test_a_name_in_a_pattern_stands_for_the_same_text_each_time():
