@@ -7,6 +7,8 @@ from torch import nn
 from course_lib.attention import MultiHeadAttention
 from course_lib.attention.convert import wrapper_to_split
 
+from .written_answers import variant
+
 
 def scores_by_loop(queries, keys):
     heads = [queries[:, h] @ keys[:, h].transpose(1, 2) for h in range(queries.shape[1])]
@@ -118,30 +120,14 @@ class HeadsShareScores(Split):
         return self.out_proj(self.join(weights[:, :1] @ values))
 
 
-class NoMask(Split):
-    def weigh(self, scores):
-        return scores.softmax(-1)
-
-
-class WithoutGradient(Split):
-    def weigh(self, scores):
-        return super().weigh(scores).detach()
-
-
 class MaskDiscarded(Split):
     def weigh(self, scores):
         scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
         return scores.softmax(-1)
 
 
-class CutByView(Split):
-    def cut(self, x):
-        return x.view(x.shape[0], self.num_heads, x.shape[1], self.head_dim)
-
-
-class JoinedByReshape(Split):
-    def join(self, context):
-        return context.reshape(context.shape[0], context.shape[2], -1)
+CutByView = variant(Split, cut=lambda self, x: x.view(x.shape[0], self.num_heads, x.shape[1], self.head_dim))
+JoinedByReshape = variant(Split, join=lambda self, context: context.reshape(context.shape[0], context.shape[2], -1))
 
 
 class ScoredWithValues(Split):
@@ -151,9 +137,7 @@ class ScoredWithValues(Split):
         return self.out_proj(self.join(weights @ values))
 
 
-class MaskedWithZero(Split):
-    def weigh(self, scores):
-        return scores.tril().softmax(-1)
+MaskedWithZero = variant(Split, weigh=lambda self, scores: scores.tril().softmax(-1))
 
 
 class OutProjForgotten(Split):
@@ -295,14 +279,14 @@ WRONG = {
     ],
     "MyMultiHeadAttention": [
         (MaskDiscarded, "mask-discarded"),
-        (NoMask, "no-causal-mask"),
+        (variant(Split, weigh=lambda self, scores: scores.softmax(-1)), "no-causal-mask"),
         (CutByView, "split-without-transpose"),
         (JoinedByReshape, "merge-without-transpose"),
         (MaskedWithZero, "mask-with-zero"),
         (OutProjForgotten, "output-projection-missing"),
         (ScaledByWidth, "wrong-scale"),
         (HeadsShareScores, "heads-share-scores"),
-        (WithoutGradient, "No gradient reaches"),
+        (variant(Split, weigh=lambda self, scores: Split.weigh(self, scores).detach()), "No gradient reaches"),
         (OutProjTooNarrow, "output-projection-shape", "it should be (24, 24)"),
         (Split(7, 12, 3), "give the class itself, without parentheses"),
     ],

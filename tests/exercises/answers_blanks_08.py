@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .written_answers import variant
+
 
 def pad_by_lists(rows, side):
     longest = max(map(len, rows))
@@ -134,11 +136,8 @@ class Cross(nn.Module):
         return scores.softmax(-1) @ v
 
 
-class CrossFused(Cross):
-    """The fused function."""
-
-    def mixed(self, q, k, v, keep):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+# The fused function.
+CrossFused = variant(Cross, mixed=lambda self, q, k, v, keep: F.scaled_dot_product_attention(q, k, v, attn_mask=keep))
 
 
 class CrossOfItself(Cross):
@@ -148,18 +147,8 @@ class CrossOfItself(Cross):
         return super().forward(x, x if x.shape[2] == context.shape[2] else context[:, :1], keep)
 
 
-class CrossUnscaled(Cross):
-    """No scale."""
-
-    def mixed(self, q, k, v, keep):
-        return super().mixed(q * q.shape[-1] ** 0.5, k, v, keep)
-
-
-class CrossWithoutMask(Cross):
-    """keep is thrown away."""
-
-    def mixed(self, q, k, v, keep):
-        return super().mixed(q, k, v, None)
+# No scale.
+CrossUnscaled = variant(Cross, mixed=lambda self, q, k, v, keep: Cross.mixed(self, q * q.shape[-1] ** 0.5, k, v, keep))
 
 
 class CrossWithOneMask(Cross):
@@ -184,11 +173,8 @@ class CrossOfSquares(Cross):
         super().__init__(d_in, d_in, num_heads)
 
 
-class CrossDetached(Cross):
-    """No gradient reaches the keys."""
-
-    def mixed(self, q, k, v, keep):
-        return super().mixed(q, k.detach(), v, keep)
+# No gradient reaches the keys.
+CrossDetached = variant(Cross, mixed=lambda self, q, k, v, keep: Cross.mixed(self, q, k.detach(), v, keep))
 
 
 RIGHT = {
@@ -226,7 +212,8 @@ WRONG = {
     ],
     "MyCrossAttention": [
         (CrossUnscaled, "missing-scale"),
-        (CrossWithoutMask, "mask-discarded"),
+        # keep is thrown away.
+        (variant(Cross, mixed=lambda self, q, k, v, keep: Cross.mixed(self, q, k, v, None)), "mask-discarded"),
         (CrossWithOneMask, "mask of head 0"),
         (CrossMaskedAfterwards, "mask-after-softmax"),
         (CrossOfSquares, "`k_proj.weight` is"),

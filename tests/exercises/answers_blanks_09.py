@@ -6,6 +6,8 @@ from torch import nn
 
 from course_lib.attention import apply_rotary, rotary_table
 
+from .written_answers import variant
+
 
 class Llama(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
@@ -120,9 +122,7 @@ class MasksRowsAsOneHead(MasksRows):
         return torch.ones(group * t, k).tril(k - t).bool()
 
 
-class MasksRowsOneByOne(MasksRows):
-    def rows(self, seen):
-        return seen.repeat_interleave(self.heads // self.kv_heads, 0)
+MasksRowsOneByOne = variant(MasksRows, rows=lambda self, seen: seen.repeat_interleave(self.heads // self.kv_heads, 0))
 
 
 class QueriesFromZero(Llama):
@@ -130,14 +130,7 @@ class QueriesFromZero(Llama):
         return super().rotated(q, k, v)[0], super().rotated(k, k, v, start)[0], v
 
 
-class Unrotated(Llama):
-    def rotated(self, q, k, v, start=0):
-        return q, k, v
-
-
-class RotatedQueries(Llama):
-    def rotated(self, q, k, v, start=0):
-        return super().rotated(q, q, v, start)[0], k, v
+RotatedQueries = variant(Llama, rotated=lambda self, q, k, v, start=0: (Llama.rotated(self, q, q, v, start)[0], k, v))
 
 
 class RotatedValues(Llama):
@@ -146,14 +139,7 @@ class RotatedValues(Llama):
         return q, k, super().rotated(v, v, v, start)[0]
 
 
-class RotatedBeforeTheSplit(Llama):
-    def rotated(self, q, k, v, start=0):
-        return q.transpose(1, 2), k, v
-
-
-class StartsAnew(Llama):
-    def rotated(self, q, k, v, start=0):
-        return super().rotated(q, k, v)
+StartsAnew = variant(Llama, rotated=lambda self, q, k, v, start=0: Llama.rotated(self, q, k, v))
 
 
 class NeverReads(Llama):
@@ -212,11 +198,6 @@ class Fused(Llama):
         is_causal = self.masks(x.shape[1], cache)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
-
-
-class MaskedWithoutACache(Fused):
-    def masks(self, tokens, cache):
-        return cache is None
 
 
 class Unscaled(Llama):
@@ -317,9 +298,7 @@ class SaysZero(CountsUnseen):
         Growing.__init__(self, *sizes)
 
 
-class OnlyTheNew(Stacked):
-    def forward(self, keys, values):
-        return keys, values
+OnlyTheNew = variant(Stacked, forward=lambda self, keys, values: (keys, values))
 
 
 class TheWholeRoom(Stacked):
@@ -365,9 +344,7 @@ class TwoRooms(OneRoom):
         self.values = self.values.clone()
 
 
-class RefusesWhenFull(TwoRooms):
-    def refuses(self, end):
-        return self.length >= self.keys.shape[2]
+RefusesWhenFull = variant(TwoRooms, refuses=lambda self, end: self.length >= self.keys.shape[2])
 
 
 class CountsFirst(TwoRooms):
@@ -423,9 +400,7 @@ class WideStart(Growing):
         self.values = self.values.double()
 
 
-class WideResult(Growing):
-    def forward(self, keys, values):
-        return super().forward(keys.double(), values.double())
+WideResult = variant(Growing, forward=lambda self, keys, values: Growing.forward(self, keys.double(), values.double()))
 
 
 class HalfRoom(PlainRoom):
@@ -446,10 +421,10 @@ RIGHT = {
 
 WRONG = {
     "MyLlamaAttention": [
-        (Unrotated, "rotary-unused", "without any rotation"),
+        (variant(Llama, rotated=lambda self, q, k, v, start=0: (q, k, v)), "rotary-unused", "without any rotation"),
         (RotatedQueries, "only the queries are rotated"),
         (RotatedValues, "rotary-on-values", "whose values are rotated"),
-        (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
+        (variant(Llama, rotated=lambda self, q, k, v, start=0: (q.transpose(1, 2), k, v)), "stopped", "RuntimeError"),
         (BaseOfLlama2, "that rotates with base 10000, whatever the argument says"),
         (FoldedWrong, "kv-heads-tiled"),
         (RoomFor512, "stopped", "IndexError"),
@@ -463,7 +438,7 @@ WRONG = {
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
         (AlignedAtTheStart, "causal-top-left"),
         (Fused, "causal-top-left", "wherever several new tokens meet a cache"),
-        (MaskedWithoutACache, "without a mask where there is a cache"),
+        (variant(Fused, masks=lambda self, tokens, cache: cache is None), "without a mask where there is a cache"),
         (Unscaled, "missing-scale"),
     ],
     "MyCache": [

@@ -6,6 +6,8 @@ from torch import nn
 
 from course_lib.attention import apply_rotary, rotary_table
 
+from .written_answers import variant
+
 
 def queries_by_loop(queries, key_up):
     return torch.stack([query @ part for query, part in zip(queries, key_up.chunk(len(queries)), strict=True)])
@@ -145,14 +147,8 @@ class Joined(Exchanged):
         return both.split([key.shape[-1], latent.shape[-1]], -1)
 
 
-class KeepsExchanged(Latent):
-    def parts(self, x, cache):
-        return super().parts(x, cache and Exchanged(cache))
-
-
-class KeepsJoined(Latent):
-    def parts(self, x, cache):
-        return super().parts(x, cache and Joined(cache))
+KeepsExchanged = variant(Latent, parts=lambda self, x, cache: Latent.parts(self, x, cache and Exchanged(cache)))
+KeepsJoined = variant(Latent, parts=lambda self, x, cache: Latent.parts(self, x, cache and Joined(cache)))
 
 
 class KeepsUnrotated(ProjectsUp):

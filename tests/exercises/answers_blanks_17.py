@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .written_answers import variant
+
 
 class Packed(nn.Module):
     """Multi-head attention with one packed projection and PyTorch's fused kernel."""
@@ -56,10 +58,6 @@ class ByEinsum(Packed):
         return self.mix(torch.einsum("bhqk,bkhd->bqhd", (scores + hidden).softmax(-1), v).flatten(2))
 
 
-class SeesAll(Packed):
-    causal = False
-
-
 class Unscaled(Packed):
     scale = 1.0
 
@@ -67,18 +65,6 @@ class Unscaled(Packed):
 class Scrambled(Packed):
     def merged(self, context):
         return self.mix(context.reshape(context.shape[0], context.shape[2], -1))
-
-
-class NotMixed(Packed):
-    def merged(self, context):
-        return context.transpose(1, 2).flatten(2)
-
-
-class Later(Packed):
-    """Sees what is later, and not what was before."""
-
-    def forward(self, x):
-        return super().forward(x.flip(1)).flip(1)
 
 
 class Shared(nn.Module):
@@ -146,23 +132,9 @@ class ByHand(Shared):
         return context.transpose(1, 2).flatten(2)
 
 
-class SplitByView(ByHand):
-    def split(self, queries):
-        return queries.view(len(queries), self.heads, -1, self.width)
-
-
-class MergedByReshape(ByHand):
-    def merge(self, context):
-        return context.reshape(len(context), context.shape[2], -1)
-
-
-class OverQueries(ByHand):
-    axis = -2
-
-
-class CopyPerHead(ByHand):
-    def shared(self, one):
-        return one.repeat(1, self.heads, 1, 1)
+SplitByView = variant(ByHand, split=lambda self, queries: queries.view(len(queries), self.heads, -1, self.width))
+MergedByReshape = variant(ByHand, merge=lambda self, context: context.reshape(len(context), context.shape[2], -1))
+CopyPerHead = variant(ByHand, shared=lambda self, one: one.repeat(1, self.heads, 1, 1))
 
 
 class KeepsX(ByHand):
@@ -173,24 +145,7 @@ class KeepsX(ByHand):
         return super().forward(whole)[0][:, -x.shape[1] :], (whole, whole)
 
 
-class TopLeft(Shared):
-    def keep(self, new, all_keys):
-        return torch.ones(new, all_keys).tril().bool()
-
-
-class NoMask(Shared):
-    def keep(self, new, all_keys):
-        return torch.ones(new, all_keys).bool()
-
-
-class ForgetsOld(Shared):
-    def remembered(self, told, x):
-        return told[:, -x.shape[1] :]
-
-
-class OutputOnly(Shared):
-    def forward(self, x, cache=None):
-        return super().forward(x, cache)[0]
+OutputOnly = variant(Shared, forward=lambda self, x, cache=None: Shared.forward(self, x, cache)[0])
 
 
 class HeadsOfTheirOwn(nn.Module):
@@ -449,16 +404,6 @@ class TurnedAnew(Turning):
         return self.out_proj(context.transpose(1, 2).flatten(2)), (plain, values)
 
 
-class QueriesFromZero(Turning):
-    def query_position(self, past):
-        return 0
-
-
-class Unturned(Turning):
-    def turned(self, x, past):
-        return x
-
-
 class TurnedBackwards(Turning):
     def turned(self, x, past):
         return Turning.turned(self, x.roll(self.width // 2, -1), past).roll(self.width // 2, -1)
@@ -491,14 +436,7 @@ class NamedOtherwiseWithBiases(NamedOtherwise):
         super().__init__(d_in, d_out, num_heads, base, bias=True)
 
 
-class NamedOtherwiseFromZero(NamedOtherwise):
-    def turned(self, x, past):
-        return Turning.turned(self, x, 0)
-
-
-class NamedOtherwiseUnturned(NamedOtherwise):
-    def turned(self, x, past):
-        return x
+NamedOtherwiseFromZero = variant(NamedOtherwise, turned=lambda self, x, past: Turning.turned(self, x, 0))
 
 
 RIGHT = {
@@ -544,28 +482,29 @@ WRONG = {
         (loop_after_the_step, "should be"),
     ],
     "RotaryMultiQuery": [
-        (QueriesFromZero, "should be"),
+        (variant(Turning, query_position=lambda self, past: 0), "should be"),
         (TurnedAnew, "keeps the keys as they are before the rotation"),
-        (Unturned, "rotary-unused"),
-        (NamedOtherwiseUnturned, "rotary-unused"),
+        (variant(Turning, turned=lambda self, x, past: x), "rotary-unused"),
+        (variant(NamedOtherwise, turned=lambda self, x, past: x), "rotary-unused"),
         (NamedOtherwiseFromZero, "positions-restart-in-cache"),
         (TurnedBackwards, "should be"),
     ],
     "MultiHeadFromMemory": [
-        (SeesAll, "no-causal-mask"),
+        (variant(Packed, causal=False), "no-causal-mask"),
         (Unscaled, "missing-scale"),
         (Scrambled, "merge-without-transpose"),
-        (NotMixed, "output-projection-missing"),
-        (Later, "mask-transposed"),
+        (variant(Packed, merged=lambda self, context: context.transpose(1, 2).flatten(2)), "output-projection-missing"),
+        # Sees what is later, and not what was before.
+        (variant(Packed, forward=lambda self, x: Packed.forward(self, x.flip(1)).flip(1)), "mask-transposed"),
     ],
     "MultiQueryWithCache": [
-        (TopLeft, "causal-top-left"),
-        (NoMask, "no-causal-mask"),
-        (ForgetsOld, "remembers the last piece only"),
+        (variant(Shared, keep=lambda self, new, all_keys: torch.ones(new, all_keys).tril().bool()), "causal-top-left"),
+        (variant(Shared, keep=lambda self, new, all_keys: torch.ones(new, all_keys).bool()), "no-causal-mask"),
+        (variant(Shared, remembered=lambda self, told, x: told[:, -x.shape[1] :]), "remembers the last piece only"),
         (OutputOnly, "it should be two, the output and the cache"),
         (SplitByView, "split-without-transpose"),
         (MergedByReshape, "merge-without-transpose"),
-        (OverQueries, "softmax-wrong-axis"),
+        (variant(ByHand, axis=-2), "softmax-wrong-axis"),
         (KeepsX, "the cache keeps", "numbers per token; keys and values are"),
         (CopyPerHead, "the cache keeps", "numbers per token; keys and values are"),
         (HeadsOfTheirOwn, "numbers per token"),
