@@ -6,8 +6,7 @@ from torch import nn
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.attention.convert import wrapper_to_split
-
-from .written_answers import variant
+from tests.exercises.written_answers import variant
 
 
 def scores_by_loop(queries, keys):
