@@ -63,11 +63,6 @@ class OtherNames(nn.Module):
         return self.mix(torch.cat(tuple(part(x) for part in self.parts), dim=2))
 
 
-class NoOutProj(WrapperBase):
-    def forward(self, x):
-        return torch.cat([one(x) for one in self.heads], -1)
-
-
 class OneHeadManyTimes(WrapperBase):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__(d_in, d_out, num_heads)
@@ -107,11 +102,6 @@ class FirstHeadOnly(WrapperBase):
         return self.out_proj(torch.cat([self.heads[0](x) for _ in self.heads], -1))
 
 
-class NoReturn(WrapperBase):
-    def forward(self, x):
-        self.out_proj(torch.cat([one(x) for one in self.heads], -1))
-
-
 class AddsHeads(WrapperBase):
     def forward(self, x):
         return self.out_proj(torch.stack([one(x) for one in self.heads]).mean(0).repeat(1, 1, len(self.heads)))
@@ -133,15 +123,12 @@ RIGHT = {
 
 WRONG = {
     "mix_heads": [
-        (lambda c, w: torch.cat(c) @ w.T, "stopped", "RuntimeError"),
         (lambda c, w: c[0].mul_(2) @ w[:, : c[0].shape[2]].T, "input-modified"),
     ],
     "Wrapper": [
-        (NoOutProj, "output-projection-missing"),
         (OneHeadManyTimes, "heads-share-weights"),
         (AsInTheLesson, "attention under a causal mask"),
         (FirstHeadOnly, "heads-share-weights"),
-        (NoReturn, "returns-none"),
         (HeadsTooWide, "should be (6, ", "num_heads="),
         (AddsHeads, "heads-averaged"),
     ],

@@ -6,6 +6,7 @@ from torch import nn
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.attention.convert import wrapper_to_split
+from tests.exercises.written_answers import variant
 
 
 def scores_by_loop(queries, keys):
@@ -104,44 +105,14 @@ class SplitPackedByHead(nn.Module):
         return self.out_proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
 
 
-class OneHeadWide(Split):
-    """The lesson's class: `head_dim` isn't read."""
-
-    def __init__(self, d_in, d_out, num_heads, head_dim):
-        super().__init__(d_in, num_heads * (d_out // num_heads), num_heads)
-
-
-class HeadsShareScores(Split):
-    def forward(self, x):
-        queries, keys, values = self.cut(self.q_proj(x)), self.cut(self.k_proj(x)), self.cut(self.v_proj(x))
-        weights = self.weigh(queries @ keys.transpose(2, 3) / self.head_dim**0.5)
-        return self.out_proj(self.join(weights[:, :1] @ values))
-
-
-class NoMask(Split):
-    def weigh(self, scores):
-        return scores.softmax(-1)
-
-
-class WithoutGradient(Split):
-    def weigh(self, scores):
-        return super().weigh(scores).detach()
-
-
 class MaskDiscarded(Split):
     def weigh(self, scores):
         scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
         return scores.softmax(-1)
 
 
-class CutByView(Split):
-    def cut(self, x):
-        return x.view(x.shape[0], self.num_heads, x.shape[1], self.head_dim)
-
-
-class JoinedByReshape(Split):
-    def join(self, context):
-        return context.reshape(context.shape[0], context.shape[2], -1)
+CutByView = variant(Split, cut=lambda self, x: x.view(x.shape[0], self.num_heads, x.shape[1], self.head_dim))
+JoinedByReshape = variant(Split, join=lambda self, context: context.reshape(context.shape[0], context.shape[2], -1))
 
 
 class ScoredWithValues(Split):
@@ -151,28 +122,13 @@ class ScoredWithValues(Split):
         return self.out_proj(self.join(weights @ values))
 
 
-class MaskedWithZero(Split):
-    def weigh(self, scores):
-        return scores.tril().softmax(-1)
+MaskedWithZero = variant(Split, weigh=lambda self, scores: scores.tril().softmax(-1))
 
 
 class OutProjForgotten(Split):
     def forward(self, x):
         queries, keys, values = self.cut(self.q_proj(x)), self.cut(self.k_proj(x)), self.cut(self.v_proj(x))
         return self.join(self.weigh(queries @ keys.transpose(2, 3) / self.head_dim**0.5) @ values)
-
-
-class ScaledByWidth(Split):
-    def forward(self, x):
-        queries, keys, values = self.cut(self.q_proj(x)), self.cut(self.k_proj(x)), self.cut(self.v_proj(x))
-        weights = self.weigh(queries @ keys.transpose(2, 3) / self.out_proj.in_features**0.5)
-        return self.out_proj(self.join(weights @ values))
-
-
-class OutProjTooNarrow(Split):
-    def __init__(self, d_in, d_out, num_heads, head_dim=None):
-        super().__init__(d_in, d_out, num_heads, head_dim)
-        self.out_proj = nn.Linear(self.out_proj.in_features, d_in, bias=False)
 
 
 def convert_by_state(wrapper):
@@ -216,13 +172,6 @@ def convert_by_hand(wrapper, num_heads=None, **options):
     return split
 
 
-def stacked_in_place(wrapper):
-    split = convert_by_state(wrapper)
-    with torch.no_grad():
-        split.q_proj.weight.copy_(torch.stack([head.q_proj.weight for head in wrapper.heads]))
-    return split
-
-
 def stacked_state(wrapper):
     split = convert_by_state(wrapper)
     stacked = torch.stack([head.q_proj.weight for head in wrapper.heads])
@@ -233,13 +182,6 @@ def stacked_state(wrapper):
 def in_place_with_gradient(wrapper):
     split = convert_by_state(wrapper)
     split.out_proj.weight.copy_(wrapper.out_proj.weight)
-    return split
-
-
-def without_out_proj(wrapper):
-    right = convert_by_state(wrapper)
-    split = MultiHeadAttention(right.q_proj.in_features, right.out_proj.in_features, right.num_heads)
-    split.q_proj, split.k_proj, split.v_proj = right.q_proj, right.k_proj, right.v_proj
     return split
 
 
@@ -268,8 +210,6 @@ RIGHT = {
 
 WRONG = {
     "order_of_lines": [
-        (lambda: "FIBDHAKEJGC", "All lines run in this order, and the result is another"),
-        (lambda: "FIBDAHKEJGC", "All lines run in this order, and the result is another"),
         (lambda: "IFBDHKAEJGC", "Line I", "reads `queries`, and no line before it makes that"),
         (lambda: "FIBDHKAEGJC", "All lines run in this order, and the result is another"),
         (lambda: "FBIDHKAEJGC", "Line"),
@@ -280,7 +220,6 @@ WRONG = {
     ],
     "scores_by_head": [
         (lambda q, k: q @ k.transpose(1, 2) / q.shape[3] ** 0.5, "stopped", "RuntimeError"),
-        (lambda q, k: q.mul_(q.shape[3] ** -0.5) @ k.transpose(2, 3), "input-modified"),
     ],
     "MultiHead": [
         (MaskDiscarded, "mask-discarded"),
@@ -288,23 +227,11 @@ WRONG = {
         (JoinedByReshape, "merge-without-transpose"),
         (ScoredWithValues, "scores-from-values"),
         (MaskedWithZero, "mask-with-zero"),
-        (OutProjForgotten, "has the shape", "num_heads * head_dim", "last line of `forward`"),
-        (ScaledByWidth, "wrong-scale"),
-        (OutProjTooNarrow, "output-projection-shape"),
-        (OneHeadWide, "should be", "head_dim="),
     ],
     "MyMultiHeadAttention": [
-        (MaskDiscarded, "mask-discarded"),
-        (NoMask, "no-causal-mask"),
-        (CutByView, "split-without-transpose"),
+        (variant(Split, weigh=lambda self, scores: scores.softmax(-1)), "no-causal-mask"),
         (JoinedByReshape, "merge-without-transpose"),
         (MaskedWithZero, "mask-with-zero"),
-        (OutProjForgotten, "output-projection-missing"),
-        (ScaledByWidth, "wrong-scale"),
-        (HeadsShareScores, "heads-share-scores"),
-        (WithoutGradient, "No gradient reaches"),
-        (OutProjTooNarrow, "output-projection-shape", "it should be (24, 24)"),
-        (Split(7, 12, 3), "give the class itself, without parentheses"),
     ],
     "to_torch_mha": [
         (lambda q, k, v, out: torch.cat([q, k, v]), "it should be 2 values"),
@@ -313,17 +240,10 @@ WRONG = {
         (lambda q, k, v, out: (torch.cat([q, k, v.T]), out), "`in_proj_weight` is off"),
     ],
     "to_split": [
-        (without_out_proj, "`out_proj.weight` is off"),
-        (stacked_in_place, "`torch.stack` makes a new axis"),
         (stacked_state, "A matrix has another number of axes than its parameter"),
         (in_place_with_gradient, "only under `torch.no_grad()`"),
         (lambda w: convert_by_hand(w, bias=True), "has `q_proj.bias`", "without bias"),
         (lambda w: convert_by_hand(w, num_heads=w.num_heads * w.head_dim), "`num_heads` is off"),
-        (lambda w: convert_by_hand(w, dropout=0.5), "`dropout` is off"),
         (lambda wrapper: wrapper, "give back a MultiHeadAttention, and gives back a MultiHeadAttentionWrapper"),
-        (
-            lambda wrapper: wrapper_to_split(wrapper).state_dict(),
-            "give back a MultiHeadAttention, and gives back a dict",
-        ),
     ],
 }

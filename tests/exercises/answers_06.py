@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.exercises.written_answers import variant
+
 
 def ask_by_loop(queries, keys, values):
     heads = []
@@ -136,14 +138,7 @@ class SharedFolded(Shared):
         return self.out_proj((scores.softmax(-1) @ self.v_proj(x)).view(b, t, -1))
 
 
-class SharedByNobody(Grouped):
-    def __init__(self, d_in, d_out, num_heads):
-        super().__init__(d_in, d_out, num_heads, num_heads)
-
-
-class SharedNotCausal(Shared):
-    def weigh(self, scores):
-        return scores.softmax(-1)
+SharedNotCausal = variant(Shared, weigh=lambda self, scores: scores.softmax(-1))
 
 
 class SharedUnscaled(Shared):
@@ -160,27 +155,12 @@ class SharedMergedWrong(Shared):
         return self.out_proj((weights @ self.v_proj(x)[:, None]).reshape(*x.shape[:2], -1))
 
 
-class SharedWithoutOut(Shared):
-    def finish(self, merged):
-        return merged
+SharedWithoutOut = variant(Shared, finish=lambda self, merged: merged)
 
 
 class SharedOverQueries(Shared):
     def weigh(self, scores):
         return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax(-2)
-
-
-class SharedWithoutReturn(Shared):
-    def finish(self, merged):
-        self.out_proj(merged)
-
-
-class SharedViewed(Shared):
-    def forward(self, x):
-        b, t, _ = x.shape
-        queries = self.q_proj(x).view(b, self.num_heads, t, self.head_dim)
-        weights = self.weigh(queries @ self.k_proj(x)[:, None].mT / self.head_dim**0.5)
-        return self.out_proj((weights @ self.v_proj(x)[:, None]).transpose(1, 2).flatten(2))
 
 
 class Cached(nn.Module):
@@ -275,11 +255,6 @@ class CachedFused(Cached):
         return self.out(context.transpose(1, 2).flatten(2)), (keys, values)
 
 
-class CachedWithoutMask(Cached):
-    def hide(self, scores):
-        return scores
-
-
 class CachedMaskedAtFirst(Cached):
     def hide(self, scores):
         return super().hide(scores) if scores.shape[2] == scores.shape[3] else scores
@@ -311,19 +286,8 @@ class CacheInFront(Cached):
         return torch.cat([new, old], 2)
 
 
-class CacheJoinedAtHeads(Cached):
-    def join(self, old, new):
-        return torch.cat([old, new], 1)
-
-
-class OutputAlone(Cached):
-    def finish(self, output, cache):
-        return self.out(output)
-
-
-class CacheFirst(Cached):
-    def finish(self, output, cache):
-        return cache, self.out(output)
+OutputAlone = variant(Cached, finish=lambda self, output, cache: self.out(output))
+CacheFirst = variant(Cached, finish=lambda self, output, cache: (cache, self.out(output)))
 
 
 class OutputOfAllTokens(Cached):
@@ -338,14 +302,7 @@ class CacheUnscaled(Cached):
         return self.finish((weights @ values).transpose(1, 2).flatten(2), (keys, values))
 
 
-class CacheNeeded(Cached):
-    def forward(self, x, cache):
-        return super().forward(x, cache)
-
-
-class CacheDetached(Cached):
-    def finish(self, output, cache):
-        return self.out(output.detach()), cache
+CacheNeeded = variant(Cached, forward=lambda self, x, cache: Cached.forward(self, x, cache))
 
 
 def step(q, k, v, ck, cv):
@@ -380,11 +337,6 @@ def step_preallocated(q, k, v, ck, cv):
     return [attended(q, keys, values), keys, values]
 
 
-def step_in_place(q, k, v, ck, cv):
-    ck[:, :, -1:] = k
-    return attended(q, ck, cv), ck, cv
-
-
 def pool_by_loop(weight, num_heads, num_kv_heads):
     heads, size = weight.chunk(num_heads), num_heads // num_kv_heads
     return torch.cat([sum(heads[i * size : (i + 1) * size]) / size for i in range(num_kv_heads)])
@@ -396,30 +348,7 @@ def pool_by_product(weight, num_heads, num_kv_heads):
     return mixing.to(weight.dtype) @ weight
 
 
-def pool_in_place(weight, num_heads, num_kv_heads):
-    heads = weight.view(num_kv_heads, num_heads // num_kv_heads, -1)
-    heads[:, 0] = heads.mean(1)
-    return heads[:, 0].reshape(-1, weight.shape[1])
-
-
-class Tiled(Grouped):
-    def share(self, x):
-        return x.repeat(1, self.num_heads // self.num_kv_heads, 1, 1)
-
-
-class FirstOnly(Grouped):
-    def share(self, x):
-        return x[:, :1].expand(-1, self.num_heads, -1, -1)
-
-
-class NotCausal(Grouped):
-    def weigh(self, scores):
-        return scores.softmax(-1)
-
-
-class MaskedAfterwards(Grouped):
-    def weigh(self, scores):
-        return scores.softmax(-1).tril()
+Tiled = variant(Grouped, share=lambda self, x: x.repeat(1, self.num_heads // self.num_kv_heads, 1, 1))
 
 
 class NothingBack(Grouped):
@@ -430,11 +359,6 @@ class NothingBack(Grouped):
 class OverQueries(Grouped):
     def weigh(self, scores):
         return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax(-2)
-
-
-class NotShared(Grouped):
-    def share(self, x):
-        return x
 
 
 RIGHT = {
@@ -465,52 +389,41 @@ RIGHT = {
 
 WRONG = {
     "MultiQuery": [
-        (SharedByNobody, "`k_proj.weight` is", "it should be"),
         (SharedNotCausal, "no-causal-mask"),
         (SharedUnscaled, "missing-scale"),
         (SharedMergedWrong, "merge-without-transpose"),
         (SharedWithoutOut, "output-projection-missing"),
         (SharedOverQueries, "softmax-wrong-axis"),
-        (SharedViewed, "split-without-transpose"),
-        (SharedWithoutReturn, "returns-none"),
     ],
     "MyMultiQueryAttention": [
-        (SharedByNobody, "it should be"),
         (SharedNotCausal, "no-causal-mask"),
         (SharedUnscaled, "missing-scale"),
-        (SharedMergedWrong, "merge-without-transpose"),
-        (SharedWithoutOut, "output-projection-missing"),
-        (SharedOverQueries, "softmax-wrong-axis"),
-        (SharedWithoutReturn, "returns-none"),
         (lambda *sizes: Shared(*sizes), "it should be the class itself"),
     ],
     "CachedAttention": [
         (CachedTopLeft, "causal-top-left"),
         (CachedFused, "causal-top-left"),
-        (CachedWithoutMask, "no-causal-mask", "attention without a mask"),
+        (variant(Cached, hide=lambda self, scores: scores), "no-causal-mask", "attention without a mask"),
         (CachedMaskedAtFirst, "no-causal-mask", "in the first piece only"),
         (CacheIgnored, "forgets the pieces before"),
         (CacheOfLastPiece, "remembers the last piece only"),
         (CacheInModule, "in pieces of", "nothing in the module"),
         (CacheInFront, "new tokens in front of the old ones", "In which order"),
-        (CacheJoinedAtHeads, "stopped"),
+        (variant(Cached, join=lambda self, old, new: torch.cat([old, new], 1)), "stopped"),
         (OutputAlone, "it should be two, the output and the cache"),
         (CacheFirst, "the output that `forward` gives back first is a tuple"),
         (OutputOfAllTokens, "tokens `forward` gives back an output of the shape"),
         (CacheUnscaled, "missing-scale"),
         (CacheNeeded, "stopped", "missing 1 required positional argument: 'cache'"),
-        (CacheDetached, "No gradient reaches"),
+        (variant(Cached, finish=lambda self, output, cache: (self.out(output.detach()), cache)), "No gradient reaches"),
     ],
     "decode_step": [
-        (step_in_place, "input-modified"),
         (lambda q, k, v, ck, cv: step(q, k, v, ck.mT, cv.mT), "stopped"),
     ],
     "pool_heads": [
-        (pool_in_place, "input-modified"),
         (lambda w, h, g: w.view(g, h // g, w.shape[1]).mean(1), "stopped", "is invalid for input of size"),
     ],
     "multi_query": [
-        (lambda q, k, v: q @ k.transpose(1, 2) @ v, "stopped", "RuntimeError"),
         (ask_from_zeros, "stopped", "The check computes in float64 and in float32"),
     ],
     "kv_head_of": [
@@ -524,11 +437,11 @@ WRONG = {
     ],
     "GroupedQuery": [
         (Tiled, "kv-heads-tiled"),
-        (FirstOnly, "kv-head-zero-only"),
-        (NotCausal, "no-causal-mask"),
-        (MaskedAfterwards, "mask-after-softmax"),
+        (variant(Grouped, share=lambda self, x: x[:, :1].expand(-1, self.num_heads, -1, -1)), "kv-head-zero-only"),
+        (variant(Grouped, weigh=lambda self, scores: scores.softmax(-1)), "no-causal-mask"),
+        (variant(Grouped, weigh=lambda self, scores: scores.softmax(-1).tril()), "mask-after-softmax"),
         (NothingBack, "returns-none"),
         (OverQueries, "softmax-wrong-axis"),
-        (NotShared, "stopped", "weights = self.weigh"),
+        (variant(Grouped, share=lambda self, x: x), "stopped", "weights = self.weigh"),
     ],
 }

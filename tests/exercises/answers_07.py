@@ -156,7 +156,6 @@ RIGHT = {
 
 WRONG = {
     "tokens_per_turn": [
-        (lambda d, b: (2 * torch.pi / speeds(d, b)).tolist(), "it should be a tensor"),
         (lambda d, b: turn_by_loop(d, b).ceil(), "the right one, rounded up to whole numbers"),
     ],
     "rotate_neighbours": [
@@ -167,13 +166,10 @@ WRONG = {
     ],
     "diagonal_range": [
         (lambda s: s.diagonal().max() - s.diagonal().min(), "on the main diagonal"),
-        (lambda s: s.diagonal().abs().max(), "it should be"),
-        (lambda s: (s[1:, 1:] - s[:-1, :-1]).abs().max(), "Your result is 3.1237; it should be 3.5423"),
         (lambda s: [s.diagonal(n).max() - s.diagonal(n).min() for n in range(len(s))], "it should be"),
     ],
     "alibi_bias": [
         (lambda h, t: -alibi_by_loop(h, t), "bias-wrong-sign"),
         (lambda h, t: alibi_by_loop(h, t)[:, -1], "has the shape"),
-        (lambda h, t: alibi_by_loop(h, t) * 2, "it should be"),
     ],
 }

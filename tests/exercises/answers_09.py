@@ -21,11 +21,6 @@ def decode_until_the_first_token(model, tokens, num_new):
     return tokens
 
 
-def grow_in_place(cache, keys, values):
-    cache[0].add_(1.0)
-    return torch.cat([cache[0], keys], 2), torch.cat([cache[1], values], 2)
-
-
 def permute_by_index(weight, num_heads):
     head_dim = len(weight) // num_heads
     order = [
@@ -128,17 +123,12 @@ WRONG = {
     ],
     "next_positions": [
         (lambda n, new: n + torch.arange(new), "has the shape"),
-        (lambda n, new: positions_by_loop(n, new).double(), "it should be int64"),
     ],
     "greedy_decode": [
         (decode_until_the_first_token, "has the shape", "token 0 begins the text"),
-        (lambda m, t, n: decode_by_buffer(m, t, n).tolist(), "it should be a tensor"),
-        (lambda m, t, n: torch.cat([t, m(t)[:, -1].argmax(-1)], 1), "stopped", "RuntimeError"),
-        (lambda model, tokens, n: torch.cat([tokens, model(tokens)[:, -1].argmax(-1)], 1), "same number of axes"),
     ],
     "append_to_cache": [
         (lambda cache, k, v: (cache[0] + k, cache[1] + v), "Of the parts, `keys` is off"),
-        (grow_in_place, "input-modified"),
     ],
     "permute_meta_weights": [
         (lambda w, n: w.view(n, -1, 2, w.shape[1]).transpose(1, 2).view(w.shape), "stopped", "`view` reads memory"),

@@ -38,11 +38,6 @@ def norm_by_loop(x, gain, shift):
     return result
 
 
-def norm_in_place(x, gain, shift):
-    x -= x.mean(-1, keepdim=True)
-    return x * (x.var(-1, keepdim=True, correction=0) + 1e-5).rsqrt() * gain + shift
-
-
 def temperature_by_hand(scores, temperature):
     cooled = scores / temperature
     shares = torch.exp(cooled - cooled.max(-1, keepdim=True).values)
@@ -122,18 +117,13 @@ WRONG = {
     "next_token_loss": [
         (lambda s, t: F.cross_entropy(s[:, :-1].flatten(0, 1), t[:, 1:].flatten(), reduction="none"), "shape"),
         (loss_that_overflows, "scores are about 1000"),
-        (lambda s, t: F.cross_entropy(s[:, :-1], t[:, 1:]), "stopped"),
-        (lambda s, t: -(s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]) + 1e-9).log().mean(), "it should be"),
         (lambda s, t: F.cross_entropy(s[:, :-1], t[:, 1:]), "the classes on axis 1"),
     ],
     "layer_norm": [
         (lambda x, g, s: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * g + s, "it should be"),
-        (norm_in_place, "input-modified"),
-        (lambda x, g, s: (x - x.mean(-1)) / (x.var(-1) + 1e-5).sqrt() * g + s, "stopped"),
     ],
     "with_temperature": [
         (lambda s, t: (s / t).softmax(-1).argmax(-1), "shape"),
-        (lambda s, t: (s / t).exp() / (s / t).exp().sum(), "it should be"),
     ],
     "top_k_probabilities": [
         (lambda s, k: s.topk(k).indices, "shape"),

@@ -49,15 +49,11 @@ RIGHT = {
 WRONG = {
     "masked_weights": [
         (lambda s, k: torch.where(k, s, s * 0).softmax(-1), "mask-with-zero", "hidden scores are 0"),
-        (lambda s, k: torch.where(k, -torch.inf, s).softmax(-1), "mask-inverted", "the mask is inverted"),
-        (lambda s, k: s.where(k, -torch.inf).softmax(0), "softmax-wrong-axis", "softmax runs over the axis query"),
     ],
     "earlier_outputs_moved": [
         (lambda b, a: (a - b).abs()[:, :-1].max(-1), "both tensors of `max`"),
     ],
     "MyCausalHead": [
-        (head(f"{FILL}scores.masked_fill(~keep, -torch.inf)"), "mask-discarded"),
-        (head(f"{FILL}scores = scores.masked_fill(keep, -torch.inf)"), "mask-inverted"),
         (head(f"{FILL}scores = scores.masked_fill(~keep, 0.0)"), "mask-with-zero"),
         (
             head("weights = scores.softmax(dim=-1) => weights = scores.softmax(dim=-1) * keep && " + FILL),

@@ -34,17 +34,6 @@ class FirstHeadOnly(WrapperBase):
         return self.out_proj(torch.cat([self.heads[0](x) for _ in self.heads], -1))
 
 
-class NoReturn(WrapperBase):
-    def forward(self, x):
-        self.out_proj(torch.cat([head(x) for head in self.heads], -1))
-
-
-class Chain(WrapperBase):
-    def forward(self, x):
-        joined = torch.cat([head(x) for head in self.heads], 1)
-        return self.out_proj(joined)
-
-
 class Stacked(WrapperBase):
     def forward(self, x):
         return self.out_proj(torch.stack([head(x) for head in self.heads], -1).flatten(-2))
@@ -85,8 +74,6 @@ WRONG = {
     "MyWrapper": [
         (NoOutProj, "output-projection-missing"),
         (FirstHeadOnly, "heads-share-weights"),
-        (NoReturn, "returns-none"),
-        (Chain, "stopped", "RuntimeError"),
         (Stacked, "merge-without-transpose"),
     ],
 }

@@ -78,13 +78,6 @@ def rotate_by_matrix(x, cos, sin):
     return torch.einsum("tij,bhtj->bhti", matrix, x)
 
 
-def rotate_in_place(x, cos, sin):
-    a, b = x.chunk(2, dim=-1)
-    a.copy_(a * cos - b * sin)
-    b.copy_(b * cos + a * sin)
-    return x
-
-
 class Rotary(nn.Module):
     """Keys and values are copied for the query heads that share them."""
 
@@ -158,13 +151,6 @@ class RotaryQueriesMoved(Rotary):
         return turned
 
 
-class RotaryAt100(Rotary):
-    """It doesn't look at the base that it is given."""
-
-    def __init__(self, *sizes, base=100.0, positions=range(512)):
-        super().__init__(*sizes[:4], positions=sizes[5] if len(sizes) > 5 else positions)
-
-
 class RotaryOtherWay(Rotary):
     """It rotates by the negative angles."""
 
@@ -218,15 +204,12 @@ WRONG = {
         (RotaryTiled, "kv-heads-tiled"),
         (RotaryFromZero, "always at 0, 1, 2", "Where do you use `positions`?"),
         (RotaryQueriesMoved, "only the queries are at `positions`"),
-        (RotaryAt100, "rotates with base 100, whatever"),
         (RotaryOtherWay, "by the negative angles"),
     ],
     "rotary_table": [
         (lambda t, d, b: table(torch.arange(t) * speeds(d, b)), "stopped", "RuntimeError"),
     ],
     "rotate": [
-        (rotate_in_place, "input-modified"),
         (lambda x, c, s: rotate_half(x) * torch.cat([s, s], -1), "At [0, 0, 0, 0] your result is"),
-        (lambda x, c, s: x * c + rotate_half(x) * s, "stopped", "RuntimeError"),
     ],
 }

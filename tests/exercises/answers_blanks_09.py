@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.attention import apply_rotary, rotary_table
+from tests.exercises.written_answers import variant
 
 
 class Llama(nn.Module):
@@ -120,24 +121,10 @@ class MasksRowsAsOneHead(MasksRows):
         return torch.ones(group * t, k).tril(k - t).bool()
 
 
-class MasksRowsOneByOne(MasksRows):
-    def rows(self, seen):
-        return seen.repeat_interleave(self.heads // self.kv_heads, 0)
+MasksRowsOneByOne = variant(MasksRows, rows=lambda self, seen: seen.repeat_interleave(self.heads // self.kv_heads, 0))
 
 
-class QueriesFromZero(Llama):
-    def rotated(self, q, k, v, start=0):
-        return super().rotated(q, k, v)[0], super().rotated(k, k, v, start)[0], v
-
-
-class Unrotated(Llama):
-    def rotated(self, q, k, v, start=0):
-        return q, k, v
-
-
-class RotatedQueries(Llama):
-    def rotated(self, q, k, v, start=0):
-        return super().rotated(q, q, v, start)[0], k, v
+RotatedQueries = variant(Llama, rotated=lambda self, q, k, v, start=0: (Llama.rotated(self, q, q, v, start)[0], k, v))
 
 
 class RotatedValues(Llama):
@@ -146,14 +133,7 @@ class RotatedValues(Llama):
         return q, k, super().rotated(v, v, v, start)[0]
 
 
-class RotatedBeforeTheSplit(Llama):
-    def rotated(self, q, k, v, start=0):
-        return q.transpose(1, 2), k, v
-
-
-class StartsAnew(Llama):
-    def rotated(self, q, k, v, start=0):
-        return super().rotated(q, k, v)
+StartsAnew = variant(Llama, rotated=lambda self, q, k, v, start=0: Llama.rotated(self, q, k, v))
 
 
 class NeverReads(Llama):
@@ -212,11 +192,6 @@ class Fused(Llama):
         is_causal = self.masks(x.shape[1], cache)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
-
-
-class MaskedWithoutACache(Fused):
-    def masks(self, tokens, cache):
-        return cache is None
 
 
 class Unscaled(Llama):
@@ -280,12 +255,6 @@ class Asserts(TakesAll):
         return super().forward(keys, values)
 
 
-class OverwritesTheStart(Stacked):
-    def forward(self, keys, values):
-        self.length = 0
-        return super().forward(keys, values)
-
-
 class CountsAsFilled(Stacked):
     """The count is right, and has another name than `length`."""
 
@@ -310,16 +279,7 @@ class CountsUnseen(Growing):
         return self.keys, self.values
 
 
-class SaysZero(CountsUnseen):
-    length = 0
-
-    def __init__(self, *sizes):
-        Growing.__init__(self, *sizes)
-
-
-class OnlyTheNew(Stacked):
-    def forward(self, keys, values):
-        return keys, values
+OnlyTheNew = variant(Stacked, forward=lambda self, keys, values: (keys, values))
 
 
 class TheWholeRoom(Stacked):
@@ -365,9 +325,7 @@ class TwoRooms(OneRoom):
         self.values = self.values.clone()
 
 
-class RefusesWhenFull(TwoRooms):
-    def refuses(self, end):
-        return self.length >= self.keys.shape[2]
+RefusesWhenFull = variant(TwoRooms, refuses=lambda self, end: self.length >= self.keys.shape[2])
 
 
 class CountsFirst(TwoRooms):
@@ -390,55 +348,10 @@ class CopiesItsRoom(TwoRooms):
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
-class PlainRoom(OneRoom):
-    """Its room is no buffer, and stays in float32."""
-
-    def __init__(self, batch, num_kv_heads, max_len, head_dim):
-        nn.Module.__init__(self)
-        self.keys, self.values = (torch.zeros(batch, num_kv_heads, max_len, head_dim) for _ in range(2))
-        self.length = 0
-
-
-class RoomOnDemand(Growing):
-    def __init__(self, batch, num_kv_heads, max_len, head_dim):
-        super().__init__(batch, num_kv_heads, max_len, head_dim)
-        self.keys = self.values = None
-
-    def forward(self, keys, values):
-        if self.keys is None:
-            self.keys, self.values = keys[:, :, :0], values[:, :, :0]
-        return super().forward(keys, values)
-
-
-class GrowingBuffers(Growing):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        del self.keys, self.values
-        for name in ("keys", "values"):
-            self.register_buffer(name, torch.zeros(sizes[0], sizes[1], 0, sizes[3]))
-
-
-class WideRoom(PlainRoom):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.keys, self.values = self.keys.double(), self.values.double()
-
-
 class WideStart(Growing):
     def __init__(self, *sizes):
         super().__init__(*sizes)
         self.values = self.values.double()
-
-
-class WideResult(Growing):
-    def forward(self, keys, values):
-        return super().forward(keys.double(), values.double())
-
-
-class HalfRoom(PlainRoom):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.keys, self.values = self.keys.bfloat16(), self.values.bfloat16()
 
 
 RIGHT = {
@@ -453,10 +366,9 @@ RIGHT = {
 
 WRONG = {
     "MyLlamaAttention": [
-        (Unrotated, "rotary-unused", "without any rotation"),
         (RotatedQueries, "only the queries are rotated"),
         (RotatedValues, "rotary-on-values", "whose values are rotated"),
-        (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
+        (variant(Llama, rotated=lambda self, q, k, v, start=0: (q.transpose(1, 2), k, v)), "stopped", "RuntimeError"),
         (BaseOfLlama2, "that rotates with base 10000, whatever the argument says"),
         (FoldedWrong, "kv-heads-tiled"),
         (RoomFor512, "stopped", "IndexError"),
@@ -465,12 +377,11 @@ WRONG = {
         (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
         (MasksRowsAsOneHead, "over the rows of several heads"),
         (MasksRowsOneByOne, "whose rows are repeated one by one"),
-        (QueriesFromZero, "whose queries are at position 0 again"),
         (RotatedWhenRead, "keeps the keys as they are before the rotation"),
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
         (AlignedAtTheStart, "causal-top-left"),
         (Fused, "causal-top-left", "wherever several new tokens meet a cache"),
-        (MaskedWithoutACache, "without a mask where there is a cache"),
+        (variant(Fused, masks=lambda self, tokens, cache: cache is None), "without a mask where there is a cache"),
         (Unscaled, "missing-scale"),
     ],
     "MyCache": [
@@ -485,21 +396,15 @@ WRONG = {
         (PlainRoom, "the buffers hold 0 numbers"),
         (RoomOnDemand, "the buffers hold 0 numbers"),
         (CopiesItsRoom, "a call makes `keys` anew"),
-        (OverwritesTheStart, "token-missing-from-cache", "the new tokens alone"),
         (CountsUnseen, "has no integer `length`; `length` should be"),
-        (SaysZero, "says in `length` that it holds 0; `length` should be"),
         (OnlyTheNew, "token-missing-from-cache", "the old ones are forgotten"),
         (TheWholeRoom, "the whole room"),
         (OneTokenPerCall, "has the shape"),
         (Forgets, "returns-none"),
         (OneRoom, "the values twice"),
-        (WideRoom, "float64; it should be float32"),
         (WideStart, "`values` is off", "float64; it should be float32"),
-        (WideResult, "float64; it should be float32"),
-        (HalfRoom, "`keys` is off"),
     ],
     "next_word": [
-        (lambda logits: logits[:, -1].argmax(-1).tolist(), "it should be a tensor"),
         (lambda logits: logits[:, -1].argmax(), "has the shape"),
         (lambda logits: logits[:, -1].argmax(-1, keepdim=True), "or `keepdim=True`?"),
     ],

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.exercises.written_answers import variant
+
 
 class Packed(nn.Module):
     """Multi-head attention with one packed projection and PyTorch's fused kernel."""
@@ -56,10 +58,6 @@ class ByEinsum(Packed):
         return self.mix(torch.einsum("bhqk,bkhd->bqhd", (scores + hidden).softmax(-1), v).flatten(2))
 
 
-class SeesAll(Packed):
-    causal = False
-
-
 class Unscaled(Packed):
     scale = 1.0
 
@@ -67,18 +65,6 @@ class Unscaled(Packed):
 class Scrambled(Packed):
     def merged(self, context):
         return self.mix(context.reshape(context.shape[0], context.shape[2], -1))
-
-
-class NotMixed(Packed):
-    def merged(self, context):
-        return context.transpose(1, 2).flatten(2)
-
-
-class Later(Packed):
-    """Sees what is later, and not what was before."""
-
-    def forward(self, x):
-        return super().forward(x.flip(1)).flip(1)
 
 
 class Shared(nn.Module):
@@ -146,51 +132,7 @@ class ByHand(Shared):
         return context.transpose(1, 2).flatten(2)
 
 
-class SplitByView(ByHand):
-    def split(self, queries):
-        return queries.view(len(queries), self.heads, -1, self.width)
-
-
-class MergedByReshape(ByHand):
-    def merge(self, context):
-        return context.reshape(len(context), context.shape[2], -1)
-
-
-class OverQueries(ByHand):
-    axis = -2
-
-
-class CopyPerHead(ByHand):
-    def shared(self, one):
-        return one.repeat(1, self.heads, 1, 1)
-
-
-class KeepsX(ByHand):
-    """The cache is all of x, twice, and everything is projected again in each call."""
-
-    def forward(self, x, cache=None):
-        whole = x if cache is None else torch.cat([cache[0], x], 1)
-        return super().forward(whole)[0][:, -x.shape[1] :], (whole, whole)
-
-
-class TopLeft(Shared):
-    def keep(self, new, all_keys):
-        return torch.ones(new, all_keys).tril().bool()
-
-
-class NoMask(Shared):
-    def keep(self, new, all_keys):
-        return torch.ones(new, all_keys).bool()
-
-
-class ForgetsOld(Shared):
-    def remembered(self, told, x):
-        return told[:, -x.shape[1] :]
-
-
-class OutputOnly(Shared):
-    def forward(self, x, cache=None):
-        return super().forward(x, cache)[0]
+CopyPerHead = variant(ByHand, shared=lambda self, one: one.repeat(1, self.heads, 1, 1))
 
 
 class HeadsOfTheirOwn(nn.Module):
@@ -230,13 +172,6 @@ def greedy_token_by_token(model, tokens, num_new):
     return torch.cat([tokens, scores.argmax(-1)], 1)
 
 
-def greedy_without_cache(model, tokens, num_new):
-    for _ in range(num_new):
-        scores, _ = model(tokens)
-        tokens = torch.cat([tokens, scores[:, -1:].argmax(-1)], 1)
-    return tokens
-
-
 def greedy_with_everything(model, tokens, num_new):
     caches = None
     for _ in range(num_new):
@@ -258,21 +193,10 @@ def block_by_sums(x, attention_norm, attention, mlp_norm, mlp, cache):
     return [out, grown]
 
 
-def block_in_place(x, attention_norm, attention, mlp_norm, mlp, cache):
-    found, cache = attention(attention_norm(x), cache)
-    x += found
-    return x + mlp(mlp_norm(x)), cache
-
-
 def block_of_post_norm(x, attention_norm, attention, mlp_norm, mlp, cache):
     found, cache = attention(x, cache)
     x = attention_norm(x + found)
     return mlp_norm(x + mlp(x)), cache
-
-
-def block_without_cache(x, attention_norm, attention, mlp_norm, mlp, cache):
-    x = x + attention(attention_norm(x), cache)[0]
-    return x + mlp(mlp_norm(x))
 
 
 def loop_by_negative_logs(model, batches, make_optimizer):
@@ -406,30 +330,6 @@ class Turning(nn.Module):
         return past
 
 
-class TurnedAnew(Turning):
-    """The cache holds keys that are not rotated yet, and all of them are rotated in each call."""
-
-    def forward(self, x, cache=None):
-        plain = self.k_proj(x) if cache is None else torch.cat([cache[0], self.k_proj(x)], 1)
-        values = self.v_proj(x) if cache is None else torch.cat([cache[1], self.v_proj(x)], 1)
-        past = plain.shape[1] - x.shape[1]
-        queries = self.turned(self.q_proj(x).unflatten(2, (self.heads, -1)), past).transpose(1, 2)
-        keys = self.turned(plain[:, :, None], 0).transpose(1, 2)  # (b, 1, k, d)
-        seen = torch.ones(x.shape[1], plain.shape[1]).tril(past).bool()
-        context = F.scaled_dot_product_attention(queries, keys, values[:, None], seen)
-        return self.out_proj(context.transpose(1, 2).flatten(2)), (plain, values)
-
-
-class QueriesFromZero(Turning):
-    def query_position(self, past):
-        return 0
-
-
-class Unturned(Turning):
-    def turned(self, x, past):
-        return x
-
-
 class TurnedBackwards(Turning):
     def turned(self, x, past):
         return Turning.turned(self, x.roll(self.width // 2, -1), past).roll(self.width // 2, -1)
@@ -462,14 +362,7 @@ class NamedOtherwiseWithBiases(NamedOtherwise):
         super().__init__(d_in, d_out, num_heads, base, bias=True)
 
 
-class NamedOtherwiseFromZero(NamedOtherwise):
-    def turned(self, x, past):
-        return Turning.turned(self, x, 0)
-
-
-class NamedOtherwiseUnturned(NamedOtherwise):
-    def turned(self, x, past):
-        return x
+NamedOtherwiseFromZero = variant(NamedOtherwise, turned=lambda self, x, past: Turning.turned(self, x, 0))
 
 
 RIGHT = {
@@ -487,9 +380,7 @@ RIGHT = {
 
 WRONG = {
     "through_block": [
-        (block_in_place, "input-modified"),
         (block_of_post_norm, "post-norm"),
-        (block_without_cache, "it should be"),
     ],
     "training_loop": [
         (loop_of(loss_of_classes_second, clear=lambda *_: None), "pile up"),
@@ -509,34 +400,24 @@ WRONG = {
         (loop_of(lambda scores, targets: F.nll_loss(scores.mT, targets)), "taken for logarithms"),
     ],
     "RotaryMultiQuery": [
-        (QueriesFromZero, "should be"),
-        (TurnedAnew, "keeps the keys as they are before the rotation"),
-        (Unturned, "rotary-unused"),
-        (NamedOtherwiseUnturned, "rotary-unused"),
+        (variant(NamedOtherwise, turned=lambda self, x, past: x), "rotary-unused"),
         (NamedOtherwiseFromZero, "positions-restart-in-cache"),
         (TurnedBackwards, "should be"),
     ],
     "MultiHeadFromMemory": [
-        (SeesAll, "no-causal-mask"),
+        (variant(Packed, causal=False), "no-causal-mask"),
         (Unscaled, "missing-scale"),
         (Scrambled, "merge-without-transpose"),
-        (NotMixed, "output-projection-missing"),
-        (Later, "mask-transposed"),
+        (variant(Packed, merged=lambda self, context: context.transpose(1, 2).flatten(2)), "output-projection-missing"),
+        # Sees what is later, and not what was before.
+        (variant(Packed, forward=lambda self, x: Packed.forward(self, x.flip(1)).flip(1)), "mask-transposed"),
     ],
     "MultiQueryWithCache": [
-        (TopLeft, "causal-top-left"),
-        (NoMask, "no-causal-mask"),
-        (ForgetsOld, "remembers the last piece only"),
-        (OutputOnly, "it should be two, the output and the cache"),
-        (SplitByView, "split-without-transpose"),
-        (MergedByReshape, "merge-without-transpose"),
-        (OverQueries, "softmax-wrong-axis"),
-        (KeepsX, "the cache keeps", "numbers per token; keys and values are"),
+        (variant(Shared, keep=lambda self, new, all_keys: torch.ones(new, all_keys).tril().bool()), "causal-top-left"),
         (CopyPerHead, "the cache keeps", "numbers per token; keys and values are"),
         (HeadsOfTheirOwn, "numbers per token"),
     ],
     "write_greedily": [
-        (greedy_without_cache, "stopped", "each must go in once"),
         (greedy_with_everything, "stopped", "each must go in once"),
         (lambda m, t, n: greedy_by_first_call(m, t, n - 1), "shape"),
     ],

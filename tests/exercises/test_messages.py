@@ -10,11 +10,11 @@ from course_lib.exercises import ALL, InputGenerator, LocalAnswer
 from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.verdict import stopped
 
-from . import wrong_classes, wrong_functions, wrong_functions_later, wrong_functions_unusual
+from . import wrong_classes, wrong_functions
 
 WRONG = [
     (name, answer)
-    for table in (wrong_functions, wrong_functions_later, wrong_functions_unusual, wrong_classes)
+    for table in (wrong_functions, wrong_classes)
     for name, answers in table.WRONG.items()
     for answer in answers
 ]

@@ -11,6 +11,7 @@ from course_lib.exercises import ALL, NEEDS_REVIEW, InputGenerator, LocalAnswer
 from course_lib.exercises.modules import construction_sizes, run_sizes
 
 from .known_answers import RIGHT, WRONG
+from .written_answers import variant
 
 
 def judged(name, code, seed=0):
@@ -82,10 +83,6 @@ class Lists(nn.Module):
         return sum(out(attended(q(x), k(x), v(x), self.causal)) for q, k, v, out in heads)
 
 
-class ListsThatSeeAll(Lists):
-    causal = False
-
-
 class SharedPacked(nn.Module):
     """Keys and values of each kv head side by side."""
 
@@ -119,7 +116,7 @@ class Groups(nn.Module):
 
 LAYOUTS = [
     *[("SingleHead", TurnedHead), ("MultiHead", ThreeAxes), ("MultiHead", AllInOne), ("MultiHead", Lists)],
-    *[("Wrapper", ListsThatSeeAll), ("GroupedQuery", SharedPacked), ("GroupedQuery", Groups)],
+    *[("Wrapper", variant(Lists, causal=False)), ("GroupedQuery", SharedPacked), ("GroupedQuery", Groups)],
     *[("MyMultiHeadAttention", one) for one in (ThreeAxes, AllInOne, Lists)],
 ]
 
@@ -157,9 +154,7 @@ class Tiled(Groups):
         return self.proj(attended(q, k, v).transpose(1, 2).flatten(2))
 
 
-class Zeros(SPLIT):
-    def forward(self, x):
-        return torch.zeros(*x.shape[:2], self.out_proj.out_features, dtype=x.dtype)
+Zeros = variant(SPLIT, forward=lambda self, x: torch.zeros(*x.shape[:2], self.out_proj.out_features, dtype=x.dtype))
 
 
 class Remembers(SPLIT):
@@ -199,9 +194,7 @@ class FixedMask(SPLIT):
         return scores.masked_fill(hidden, -torch.inf).softmax(-1)
 
 
-class FirstSampleOnly(SPLIT):
-    def forward(self, x):
-        return super().forward(x)[:1].expand(len(x), -1, -1)
+FirstSampleOnly = variant(SPLIT, forward=lambda self, x: SPLIT.forward(self, x)[:1].expand(len(x), -1, -1))
 
 
 class NameOnly(nn.Module):
@@ -340,9 +333,7 @@ def test_parameters_that_the_task_does_not_ask_for_are_refused(name, code, words
     assert any("Its parameters: " in sentence for sentence in verdict.evidence) and verdict.hint
 
 
-class Narrow(SPLIT):
-    def forward(self, x):
-        return super().forward(x)[..., 1:]
+Narrow = variant(SPLIT, forward=lambda self, x: SPLIT.forward(self, x)[..., 1:])
 
 
 class Pair(SPLIT):
@@ -350,9 +341,7 @@ class Pair(SPLIT):
         return super().forward(x), None
 
 
-class InPlace(SPLIT):
-    def forward(self, x):
-        return super().forward(x.mul_(2))
+InPlace = variant(SPLIT, forward=lambda self, x: SPLIT.forward(self, x.mul_(2)))
 
 
 class Nothing(SPLIT):
@@ -363,10 +352,6 @@ class Nothing(SPLIT):
 class Stub(nn.Module):
     def __init__(self, *sizes):
         raise NotImplementedError
-
-
-class NoForward(SPLIT):
-    forward = nn.Module.forward
 
 
 class Plain:
@@ -382,7 +367,7 @@ class Plain:
         (InPlace, "not passed yet", "changes its input `x` in place"),
         (Nothing, "not passed yet", "gives back None: is a `return` missing"),
         (Stub, "not written yet", "Put your code"),
-        (NoForward, "not passed yet", "has no method `forward`"),
+        (variant(SPLIT, forward=nn.Module.forward), "not passed yet", "has no method `forward`"),
         (Plain, "not passed yet", "it is no `nn.Module`: write `class Plain"),
     ],
 )

@@ -91,6 +91,11 @@ def edited(template, line):
     return template
 
 
+def variant(right, **replaced):
+    """Return a class like `right`, with other methods or attributes."""
+    return type(right.__name__, (right,), replaced | {"__module__": right.__module__})
+
+
 PROJECTIONS = """
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, {kv}, bias=False)

@@ -3,39 +3,27 @@
 from .written_answers import TEMPLATES, classes, edited, run_cell
 
 _SINGLE = r"""
-keys.transpose(1, 2) => keys
 keys.transpose(1, 2) => keys.T
-keys.transpose(1, 2) => keys.transpose(0, 1)
 keys.transpose(1, 2) => keys.view(keys.shape[0], keys.shape[2], keys.shape[1])
-queries.shape[-1] ** 0.5 => queries.shape[1] ** 0.5
 queries.shape[-1] ** 0.5 => x.shape[-1] ** 0.5
 queries.shape[-1] ** 0.5 => d_out ** 0.5
 queries.shape[-1] ** 0.5 => self.d_out ** 0.5
-queries.shape[-1] ** 0.5 => 6 ** 0.5
-queries.shape[-1] ** 0.5 => queries.shape[-1]
 softmax(dim=-1) => softmax(dim=1)
 softmax(dim=-1) => softmax(dim=0)
 softmax(dim=-1) => softmax(dim=2).softmax(dim=2)
 return weights @ values => return weights
-return weights @ values => return values @ weights
-return weights @ values => return weights @ x
 return weights @ values => return weights @ keys
-return weights @ values => return weights, weights @ values
 return weights @ values => return (weights @ values).mean(1)
-return weights @ values => return weights @ values + x
 return weights @ values => weights @ values
 return weights @ values => return (weights @ values).detach()
-weights = => with torch.no_grad(): |     weights =
 queries = self.q_proj(x) => queries = q_proj(x)
 queries = self.q_proj(x) => queries = self.q_proj @ x
 queries = self.q_proj(x) => queries = self.q_proj(x[0])
-queries = self.q_proj(x) => queries = x @ self.q_proj.weight
 super().__init__() => pass
 def forward => def foward
 def __init__ => def _init_
 nn.Linear(d_in, d_out, bias=False) => nn.Linear(d_out, d_in, bias=False)
 nn.Linear(d_in, d_out, bias=False) => torch.randn(d_in, d_out) && self.q_proj(x) => x @ self.q_proj && self.k_proj(x) => x @ self.k_proj && self.v_proj(x) => x @ self.v_proj
-nn.Linear(d_in, d_out, bias=False) => nn.Linear(11, 6, bias=False)
 self.k_proj = nn.Linear(d_in, d_out, bias=False) => self.k_proj = self.q_proj
 keys = self.k_proj(x) => keys = self.q_proj(x)
 (scores / => (scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf) /
@@ -46,16 +34,9 @@ scores = queries @ keys.transpose(1, 2) => scores = (queries[:, :, None] * keys[
 
 _WRAPPER = r"""
 nn.ModuleList(heads) => heads
-SingleHeadAttention(d_in, d_out // num_heads, causal=False) => SingleHeadAttention(d_in, d_out, causal=False)
 SingleHeadAttention(d_in, d_out // num_heads, causal=False) => SingleHeadAttention(d_in, d_out / num_heads, causal=False)
 SingleHeadAttention(d_in, d_out // num_heads, causal=False) => SingleHeadAttention(d_in // num_heads, d_out // num_heads, causal=False)
-SingleHeadAttention(d_in, d_out // num_heads, causal=False) for _ in range(num_heads) => SingleHeadAttention(d_in, d_out // 2, causal=False) for _ in range(2)
-SingleHeadAttention(d_in, d_out // num_heads, causal=False) for _ in range(num_heads) => SingleHeadAttention(d_in, 2, causal=False) for _ in range(d_out // 2)
-SingleHeadAttention(d_in, d_out // num_heads, causal=False) => SingleHeadAttention(d_in, d_out, causal=False) && nn.Linear(d_out, d_out, bias=False) => nn.Linear(d_out * num_heads, d_out, bias=False)
 [SingleHeadAttention(d_in, d_out // num_heads, causal=False) for _ in range(num_heads)] => [SingleHeadAttention(d_in, d_out // num_heads, causal=False)] * num_heads
-dim=-1 => dim=0
-dim=-1 => dim=1
-torch.cat([head(x) for head in self.heads], dim=-1) => torch.stack([head(x) for head in self.heads], dim=-1)
 torch.cat([head(x) for head in self.heads], dim=-1) => sum(head(x) for head in self.heads)
 torch.cat([head(x) for head in self.heads], dim=-1) => torch.cat([self.heads[0](x) for head in self.heads], dim=-1)
 torch.cat([head(x) for head in self.heads], dim=-1) => torch.cat([head for head in self.heads], dim=-1)
@@ -75,21 +56,12 @@ _MULTI = r"""
 .view(b, t, self.num_heads, self.head_dim).transpose(1, 2) => .view(b, self.num_heads, t, self.head_dim)
 .view(b, t, self.num_heads, self.head_dim).transpose(1, 2) => .view(b, t, self.head_dim, self.num_heads).transpose(1, 2)
 .view(b, t, self.num_heads, self.head_dim).transpose(1, 2) => .view(b, t, self.head_dim, self.num_heads).permute(0, 3, 1, 2)
-self.num_heads, self.head_dim = num_heads, d_out // num_heads => self.num_heads, self.head_dim = 2, d_out // 2
-self.num_heads, self.head_dim = num_heads, d_out // num_heads => self.num_heads, self.head_dim = num_heads, d_in // num_heads
-self.num_heads, self.head_dim = num_heads, d_out // num_heads => self.num_heads, self.head_dim = num_heads, 4
-self.num_heads, self.head_dim = num_heads, d_out // num_heads => self.num_heads, self.head_dim = num_heads, d_out
 self.num_heads, self.head_dim = num_heads, d_out // num_heads => self.num_heads, self.head_dim = num_heads, d_out / num_heads
 self.num_heads, self.head_dim = num_heads, d_out // num_heads => num_heads, head_dim = num_heads, d_out // num_heads
-keys.transpose(2, 3) => keys
-keys.transpose(2, 3) => keys.transpose(1, 2)
-keys.transpose(2, 3) => keys.T
-self.head_dim**0.5 => self.head_dim
 self.head_dim**0.5 => self.num_heads**0.5
 self.head_dim**0.5 => (self.num_heads * self.head_dim)**0.5
 self.head_dim**0.5 => t**0.5
 self.head_dim**0.5 => self.head_dim**-0.5
-scores = scores.masked_fill => scores.masked_fill
 scores = scores.masked_fill(~keep, => scores = scores.masked_fill(keep,
 -torch.inf => 0
 -torch.inf => -1
@@ -97,74 +69,41 @@ scores = scores.masked_fill(~keep, => scores = scores.masked_fill(keep,
 -torch.inf => -20.0
 torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => torch.ones(t, t, dtype=torch.bool, device=x.device).tril(1)
 torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => torch.ones(t, t, dtype=torch.bool, device=x.device).tril(-1)
-torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => torch.ones(8, 8, dtype=torch.bool).tril()
 torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => torch.ones(t, t).tril()
-torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => torch.ones(self.num_heads, t, t, dtype=torch.bool).tril()[:1].expand(b, t, t)
-softmax(dim=-1) => softmax(dim=-2)
 softmax(dim=-1) => softmax(dim=1)
 weights = scores.softmax(dim=-1) => weights = scores
 weights = scores.softmax(dim=-1) => weights = scores.softmax(dim=-1)[:, :1]
 context = weights @ values => context = weights @ keys
 context = weights @ values => context = weights.detach() @ values
 context = weights @ values => context = (weights @ values).mean(1, keepdim=True).expand(-1, self.num_heads, -1, -1)
-context.transpose(1, 2).reshape(b, t, -1) => context.reshape(b, t, -1)
 context.transpose(1, 2).reshape(b, t, -1) => context.transpose(1, 2).view(b, t, -1)
-context.transpose(1, 2).reshape(b, t, -1) => context.transpose(1, 2)
-context.transpose(1, 2).reshape(b, t, -1) => context.mean(1)
 context.transpose(1, 2).reshape(b, t, -1) => context.permute(0, 2, 3, 1).reshape(b, t, -1)
 return self.out_proj( => return (
 return self.out_proj(context.transpose(1, 2).reshape(b, t, -1)) => return self.out_proj(context.transpose(1, 2).reshape(b, t, -1)), weights
-return self.out_proj => self.out_proj
-return self.out_proj(context.transpose(1, 2).reshape(b, t, -1)) => return self.out_proj(context.transpose(1, 2).reshape(b, t, -1)).detach()
 b, t, _ = x.shape => b, t = x.shape
 b, t, _ = x.shape => b, t, _ = x.shape | x = x.detach()
 b, t, _ = x.shape => t, b, _ = x.shape
-self.out_proj = nn.Linear(d_out, d_out, bias=False) => self.out_proj = nn.Linear(d_out, d_in, bias=False)
-self.out_proj = nn.Linear(d_out, d_out, bias=False) => self.out_proj = nn.Linear(self.head_dim, d_out, bias=False)
 self.out_proj = nn.Linear(d_out, d_out, bias=False) => pass
-self.q_proj = nn.Linear(d_in, d_out, bias=False) => self.q_proj = nn.Linear(d_in, self.head_dim, bias=False)
-nn.Linear(d_in, d_out, bias=False) => nn.Linear(d_in, d_out * num_heads, bias=False)
-nn.Linear(d_in, d_out, bias=False) => nn.Linear(d_in, d_in, bias=False)
-keys = self.k_proj(x) => keys = self.q_proj(x)
 queries @ keys => queries @ values
 context = weights @ values => weights = F.dropout(weights, 0.2) | context = weights @ values
 """
 
 _GROUPED = r"""
-num_kv_heads * self.head_dim => d_out && self.num_kv_heads, self.head_dim).transpose => self.num_heads, self.head_dim).transpose && group = self.num_heads // self.num_kv_heads => group = 1
 .repeat_interleave(group, dim=1) => .repeat(1, group, 1, 1)
-.repeat_interleave(group, dim=1) => .repeat_interleave(group, dim=2)
 .repeat_interleave(group, dim=1) => .expand(-1, self.num_heads, -1, -1)
 .repeat_interleave(group, dim=1) => [:, :1].expand(-1, self.num_heads, -1, -1)
 .repeat_interleave(group, dim=1) => .flip(1).repeat_interleave(group, dim=1)
 .repeat_interleave(group, dim=1) => .mean(1, keepdim=True)
-.repeat_interleave(group, dim=1) => .clone()
-.repeat_interleave(group, dim=1) => .repeat_interleave(2, dim=1)
-values = values.repeat_interleave(group, dim=1) => pass
-group = self.num_heads // self.num_kv_heads => group = self.num_kv_heads
 group = self.num_heads // self.num_kv_heads => group = self.num_heads / self.num_kv_heads
-num_kv_heads * self.head_dim => num_kv_heads
-num_kv_heads * self.head_dim => self.head_dim
-num_kv_heads * self.head_dim => d_out
-num_kv_heads * self.head_dim => d_out // num_kv_heads
-d_out // num_heads => d_out // num_kv_heads
-self.num_kv_heads, self.head_dim).transpose(1, 2) => self.num_kv_heads, self.head_dim)
-self.num_kv_heads, self.head_dim).transpose(1, 2) => self.num_heads, self.head_dim).transpose(1, 2)
 keys.transpose(2, 3) => keys
 self.head_dim**0.5 => self.num_kv_heads**0.5
 scores = scores.masked_fill => scores.masked_fill
 softmax(dim=-1) => softmax(dim=-2)
 context.transpose(1, 2).reshape(b, t, -1) => context.reshape(b, t, -1)
 return self.out_proj( => return (
-context = weights @ values => context = weights @ keys
 """
 
 _OWN_SINGLE = r"""
-self.v_proj = nn.Linear(d_in, d_out, bias=False) => self.v_proj = nn.Linear(d_in, head_dim, bias=False)
-nn.Linear(d_in, head_dim, bias=False) => nn.Linear(d_in, d_out, bias=False)
-nn.Linear(d_in, head_dim, bias=False) => nn.Linear(d_in, 5, bias=False)
-d_in, head_dim, d_out): => d_in, d_out, head_dim):
-d_in, head_dim, d_out): => d_in, d_out): | head_dim = d_out
 d_in, head_dim, d_out): => d_in, d_out):
 queries.shape[-1] ** 0.5 => values.shape[-1] ** 0.5
 queries.shape[-1] ** 0.5 => head_dim ** 0.5
@@ -172,14 +111,8 @@ queries.shape[-1] ** 0.5 => head_dim ** 0.5
 
 _OWN_MULTI = r"""
 self.head_dim = num_heads, head_dim => self.head_dim = num_heads, d_out // num_heads
-self.head_dim = num_heads, head_dim => self.head_dim = d_out // head_dim, head_dim
 d_out, num_heads, head_dim): => d_out, head_dim, num_heads):
 d_out, num_heads, head_dim): => d_out, num_heads):
-nn.Linear(d_in, num_heads * head_dim, bias=False) => nn.Linear(d_in, d_out, bias=False)
-nn.Linear(d_in, num_heads * head_dim, bias=False) => nn.Linear(d_in, head_dim, bias=False)
-nn.Linear(num_heads * head_dim, d_out, bias=False) => nn.Linear(d_out, d_out, bias=False)
-nn.Linear(num_heads * head_dim, d_out, bias=False) => nn.Linear(num_heads * head_dim, num_heads * head_dim, bias=False)
-nn.Linear(num_heads * head_dim, d_out, bias=False) => nn.Linear(head_dim, d_out, bias=False)
 """
 
 _IN_FORWARD = "        self.d_in, self.d_out = d_in, d_out\n\n    def forward(self, x):\n"

@@ -32,7 +32,6 @@ def anchors(page):
     return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
 
 
-@pytest.mark.slow
 def test_the_code_prints_what_stands_below_it():
     assert len(BLOCK.findall(PAGE)) > 20
     assert list(wrong_blocks(PAGE)) == []

@@ -43,18 +43,6 @@ def prompt_then_tokens(step, x, prompt=3):
 
 
 @case(None)
-def course_llama_fused_in_chunks():
-    torch.manual_seed(4)
-
-    def call(m, x):
-        cache = KVCache(len(x), 2, 32, 8, dtype=x.dtype, device=x.device)
-        return torch.cat([m(chunk, cache=cache) for chunk in x.split(3, dim=1)], dim=1)
-
-    module = LlamaAttention(15, num_heads=6, num_kv_heads=2, head_dim=8, kernel="fused")
-    return module, some_x(3, 8, 15), {"num_heads": 6, "num_kv_heads": 2, "call": call}
-
-
-@case(None)
 def course_llama_padded_on_the_left():
     torch.manual_seed(5)
     real = torch.ones(3, 6, dtype=torch.bool)
@@ -355,68 +343,6 @@ def every_two_turned():
             return self.out_proj((w @ v).permute(0, 2, 1, 3).reshape(b, n, -1))
 
     return GPTJ(13, 2, 8, 4), some_x(3, 5, 13), {"num_heads": 2}
-
-
-@case(None)
-def slopes_with_a_cache():
-    torch.manual_seed(33)
-
-    class ALiBi(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.wqkv, self.out = nn.Linear(d_in, 3 * heads * d, bias=False), nn.Linear(heads * d, d_in)
-            self.register_buffer("slopes", 2.0 ** (-8 * torch.arange(1, heads + 1) / heads))
-
-        def forward(self, x, past):
-            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.wqkv(x).chunk(3, -1))
-            past["kv"] = torch.cat((past["kv"], torch.stack((k, v))), dim=3) if past else torch.stack((k, v))
-            k, v = past["kv"]
-            at = torch.arange(k.shape[2], device=x.device)
-            distance = (at[None] - at[-q.shape[2] :, None]).to(x.dtype)
-            bias = (self.slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
-            return self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        past = {}
-        return prompt_then_tokens(lambda tokens, start: m(tokens, past), x, prompt=2)
-
-    return ALiBi(12, 4, 5), some_x(2, 6, 12), {"num_heads": 4, "call": call}
-
-
-@case(None)
-def window_for_a_long_prompt():
-    torch.manual_seed(34)
-    window, n = 3, 8
-
-    class Mistral(nn.Module):
-        def __init__(self, dim, h, kv, d):
-            super().__init__()
-            self.h, self.kv, self.d = h, kv, d
-            self.wq, self.wk, self.wv = (nn.Linear(dim, size * d, bias=False) for size in (h, kv, kv))
-            self.wo = nn.Linear(h * d, dim, bias=False)
-
-        def forward(self, x, past):
-            q = self.wq(x).unflatten(-1, (self.h, self.d)).transpose(1, 2)
-            k, v = (w(x).unflatten(-1, (self.kv, self.d)).transpose(1, 2) for w in (self.wk, self.wv))
-            first = past["seen"]
-            at = torch.arange(first, first + x.shape[1], device=x.device)
-            q, k = turn(q, at), turn(k, at)
-            if first:
-                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
-            places = torch.arange(first + x.shape[1] - k.shape[2], first + x.shape[1], device=x.device)
-            past.update(k=k[:, :, 1 - window :], v=v[:, :, 1 - window :], seen=first + x.shape[1])
-            keep = (places <= at[:, None]) & (places > at[:, None] - window)
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
-            return self.wo(y.transpose(1, 2).flatten(2))
-
-    def call(m, x):
-        past = {"seen": 0}
-        return torch.cat([m(chunk, past) for chunk in x.split(3, dim=1)], dim=1)
-
-    at = torch.arange(n)
-    keep = at > at[:, None] - window
-    return Mistral(15, 4, 2, 6), some_x(2, n, 15), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
 
 
 @case(None)

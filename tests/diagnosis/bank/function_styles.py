@@ -82,24 +82,6 @@ def f_steps_of_a_bias():
 
 
 @case(None)
-def f_log_of_distance():
-    def body(q, k, v, x):
-        i = torch.arange(x.shape[1], device=x.device).to(x)
-        return rest(dots(q, k) - torch.log1p((i[:, None] - i).abs()), v)
-
-    return function(body, tokens=7)
-
-
-@case(None)
-def f_centred():
-    def body(q, k, v, x):
-        q, k = (F.layer_norm(u, u.shape[-1:]) for u in (q, k))
-        return rest(dots(q, k), v)
-
-    return function(body, heads=3, hd=4)
-
-
-@case(None)
 def f_window():
     def body(q, k, v, x):
         s = dots(q, k)
@@ -172,20 +154,6 @@ def m_with_weights_on_request():
             y, w = y if return_weights else (y, None)
             y = self.to_out(y.transpose(1, 2).flatten(2))
             return (y, w) if return_weights else y
-
-    return A(), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case(None)
-def m_unused_bias_of_another_mode():
-    class A(Outer):
-        def __init__(self, mode="none"):
-            super().__init__()
-            self.mode, self.table = mode, nn.Embedding(16, 3)
-
-        def forward(self, x):
-            y = super().forward(x)
-            return y + self.table.weight.sum() if self.mode == "table" else y
 
     return A(), some_x(2, 5, 12), {"num_heads": 3}
 

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .case import collector, some_x
-from .parts import Parts, causal_softmax, in_pieces
+from .parts import Parts, causal_softmax
 
 CASES, case = collector()
 
@@ -16,34 +16,6 @@ def heads_of(t, heads):
 
 
 # ---------------------------------------------------------------------------------------- dead-parameter
-
-
-@case(None)
-def dropout_and_softmax_that_nobody_calls():
-    class Leftovers(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=2, head_dim=5)
-            self.dropout, self.softmax = nn.Dropout(0.1), nn.Softmax(-1)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            return self.attend(self.scores(q, k), v)
-
-    return Leftovers(), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case(None)
-def norms_that_are_found_by_a_number():
-    class ByNumber(Parts):
-        def __init__(self):
-            super().__init__(d_in=8, heads=2, head_dim=5)
-            self.norm1, self.norm2 = nn.LayerNorm(8), nn.LayerNorm(8)
-
-        def forward(self, x, layer=2):
-            q, k, v = self.qkv(getattr(self, f"norm{layer}")(x))
-            return self.attend(self.scores(q, k), v)
-
-    return ByNumber(), some_x(2, 5, 8), {"num_heads": 2}
 
 
 @case(None)
@@ -60,25 +32,6 @@ def activation_that_stands_in_a_sequence_too():
             return x + self.mlp(x)
 
     return InSequence(10), some_x(2, 7, 10), {"num_heads": 3}
-
-
-@case(None)
-def norm_that_the_base_class_uses():
-    class Base(Parts):
-        def __init__(self):
-            super().__init__(d_in=11, heads=2, head_dim=4)
-            self.norm = nn.LayerNorm(11)
-
-        def forward(self, x):
-            q, k, v = self.qkv(self.norm(x))
-            return self.attend(self.scores(q, k), v)
-
-    class WithoutNorm(Base):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            return self.attend(self.scores(q, k), v)
-
-    return WithoutNorm(), some_x(2, 5, 11), {"num_heads": 2}
 
 
 class Layers(nn.Module):
@@ -107,28 +60,6 @@ def first_layer_in_place_of_the_second():
             return x
 
     return Twice(9, 2), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case(None)
-def layers_that_are_left_out_at_the_end():
-    class Early(Layers):
-        def forward(self, x, depth=2):
-            for layer in self.layers[:depth]:
-                x = layer(x)
-            return x
-
-    return Early(10, 3), some_x(2, 5, 10), {"num_heads": 2}
-
-
-@case(None)
-def layers_that_take_turns():
-    class Turns(Layers):
-        def forward(self, x):
-            for turn in range(4):
-                x = self.layers[turn % len(self.layers)](x)
-            return x
-
-    return Turns(8, 2), some_x(2, 6, 8), {"num_heads": 2}
 
 
 # ---------------------------------------------------------------------------------------- value-unused
@@ -191,21 +122,6 @@ def second_term_of_the_output_dropped():
             return self.merge(context)
 
     return Dropped(d_in=11, heads=2, head_dim=4), some_x(2, 6, 11), {"num_heads": 2}
-
-
-@case(None)
-def called_for_what_it_keeps():
-    class Keeping(Parts):
-        def keep(self, k):
-            self.last = k * 2
-            return self.last
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            self.keep(k)
-            return self.attend(self.scores(q, k), v)
-
-    return Keeping(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3}
 
 
 # ---------------------------------------------------------------------------------------- values-misaligned
@@ -484,29 +400,3 @@ def output_divided_by_the_number_of_tokens():
             return self.attend(self.scores(q, k), v) / x.shape[1]
 
     return Divided(d_in=8, heads=2, head_dim=6), some_x(2, 7, 8), {"num_heads": 2}
-
-
-@case(None)
-def distances_from_the_right_end_of_the_table():
-    class RightEnd(Relative):
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            rows = self.table[self.most - x.shape[1] :]
-            return self.attend(self.scores(q, k) + self.with_distances(q, rows), v)
-
-    return RightEnd(), some_x(2, 6, 9), {"num_heads": 2}
-
-
-@case(None)
-def one_pass_as_in_pieces():
-    class Cached(Parts):
-        def step(self, x, kept):
-            q, k, v = self.qkv(x)
-            kept["k"], kept["v"] = torch.cat((kept["k"], k), 2), torch.cat((kept["v"], v), 2)
-            return self.attend(self.scores(q, kept["k"]), kept["v"])
-
-    def call(code, x):
-        kept = {name: x.new_zeros(len(x), 3, 0, 4) for name in "kv"}
-        return in_pieces(lambda tokens, at: code.step(tokens, kept), x)
-
-    return Cached(d_in=9, heads=3, head_dim=4), some_x(2, 6, 9), {"num_heads": 3, "call": call}

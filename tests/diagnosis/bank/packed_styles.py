@@ -57,19 +57,6 @@ def rope(u, x, theta=1e4):
 
 
 @case(None)
-def r_rope_after_unit_length():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            q, k = rope(F.normalize(q, dim=-1), x), rope(F.normalize(k, dim=-1), x)
-            return self.usual(x, torch.einsum("bihd,bjhd->bhij", q, k) * self.s.exp(), v)
-
-    m = A(24, 3)
-    m.s = nn.Parameter(torch.tensor(1.5))
-    return m, some_x(2, 5, 24), {"num_heads": 3}
-
-
-@case(None)
 def r_alibi_in_a_buffer():
     class A(Packed):
         def __init__(self):
@@ -84,19 +71,6 @@ def r_alibi_in_a_buffer():
             return self.usual(x, self.logits(q, k) + self.alibi[:, :t, :t], v)
 
     return A(), some_x(2, 7, 16), {"num_heads": 4}
-
-
-@case(None)
-def r_relative_table_one_per_head():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            i = torch.arange(x.shape[1], device=x.device)
-            return self.usual(x, self.logits(q, k) + self.table[:, (i[:, None] - i).clamp(-3, 3) + 3], v)
-
-    m = A(12, 3)
-    m.table = nn.Parameter(torch.randn(3, 7))
-    return m, some_x(2, 8, 12), {"num_heads": 3}
 
 
 @case(None)
@@ -123,54 +97,6 @@ def r_gated_with_silu():
     m = A(12, 3)
     m.g = nn.Linear(12, 12)
     return m, some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case(None)
-def r_cap_of_thirty():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            a = self.logits(q, k)
-            a = a.div(30.0).tanh().mul(30.0)
-            return self.usual(x, a, v)
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case(None)
-def r_cap_and_norm():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            q, k = self.qn(q), self.kn(k)
-            return self.usual(x, 10 * torch.tanh(self.logits(q, k) / 10), v)
-
-    m = A(18, 3)
-    m.qn, m.kn = nn.RMSNorm(6), nn.RMSNorm(6)
-    return m, some_x(2, 5, 18), {"num_heads": 3}
-
-
-@case(None)
-def r_norm_written_out_over_the_width():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            q, k = (u * (u.pow(2).mean((-2, -1), keepdim=True) + 1e-6).rsqrt() for u in (q, k))
-            return self.usual(x, self.logits(q, k), v)
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case(None)
-def r_group_norm_of_two_heads():
-    class A(Packed):
-        def forward(self, x):
-            q, k, v = self.parts(x)
-            g = q.unflatten(2, (2, 2))
-            q = (g / g.norm(dim=(-2, -1), keepdim=True)).flatten(2, 3)
-            return self.usual(x, self.logits(q, k), v)
-
-    return A(16, 4), some_x(2, 5, 16), {"num_heads": 4}
 
 
 @case(None)
@@ -217,21 +143,6 @@ def r_nano_with_a_switch():
 
 
 @case(None)
-def r_output_attentions_and_a_padding_mask():
-    class A(Packed):
-        def forward(self, x, attention_mask=None, output_attentions=False):
-            q, k, v = self.parts(x)
-            a = self.logits(q, k).masked_fill(~self.seen(x.shape[1], x), -1e9)
-            if attention_mask is not None:
-                a = a.masked_fill(attention_mask[:, None, None, :] == 0, -1e9)
-            w = a.softmax(-1)
-            out = self.finish(w, v)
-            return (out, w) if output_attentions else (out,)
-
-    return A(12, 3), some_x(2, 5, 12), {"num_heads": 3}
-
-
-@case(None)
 def r_cache_object():
     class Cache:
         def __init__(self):
@@ -268,21 +179,6 @@ def r_sdpa_with_a_window_mask():
             return self.c_proj(y.transpose(1, 2).flatten(2))
 
     return A(12, 2), some_x(2, 6, 12), {"num_heads": 2, "window": 2}
-
-
-@case(None)
-def r_library_with_hint():
-    class A(nn.Module):
-        def __init__(self):
-            super().__init__()
-            torch.manual_seed(2)
-            self.a = nn.MultiheadAttention(12, 3, batch_first=True)
-
-        def forward(self, x):
-            m = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device, dtype=x.dtype)
-            return self.a(x, x, x, attn_mask=m, is_causal=True, need_weights=False)[0]
-
-    return A(), some_x(2, 5, 12), {"num_heads": 3}
 
 
 # ------------------------------------------------------------------------------------------------ wrong
@@ -414,26 +310,6 @@ def w_no_mask_for_chunks():
             return torch.zeros(a.shape[-2:], dtype=torch.bool, device=a.device)
 
     return A(12, 2), some_x(2, 7, 12), {"num_heads": 2, "call": lambda m, x: run_pieces(m, x, 3)}
-
-
-class GatedWeights(Packed):
-    """Softmax over the keys, in front of the heads, then a gate for each pair of tokens."""
-
-    def __init__(self, equation):
-        super().__init__(12, 3, equation=equation)
-        self.gates = nn.Parameter(torch.randn(3))
-
-    def forward(self, x):
-        q, k, v = self.parts(x)
-        logits = torch.einsum("blhd,bmhd->blmh", q, k) / math.sqrt(self.hd)
-        weights = logits.softmax(2) * (logits * self.gates).sigmoid()
-        context = torch.einsum(self.equation, weights, v)  # wrong
-        return self.c_proj(context.flatten(2))
-
-
-@case(None)
-def r_gated_weights():
-    return GatedWeights("blmh,bmhd->blhd"), some_x(2, 6, 12), {"num_heads": 3, "normalised": False, "causal": False}
 
 
 @case("dead-parameter")

@@ -47,21 +47,6 @@ def decoded(module, x, prompt=3):
 
 
 @case(None)
-def window_of_three():
-    return Windowed(d_in=11, heads=2, head_dim=6), some_x(2, 6, 11), {"num_heads": 2, "window": 3}
-
-
-@case(None)
-def window_by_cutting_the_cache():
-    class Cut(Windowed):
-        def forward(self, x, past=None):
-            out, (k, v) = super().forward(x, past)
-            return out, (k[:, :, -self.window + 1 :], v[:, :, -self.window + 1 :])
-
-    return Cut(3, d_in=10, heads=3, head_dim=4), some_x(2, 7, 10), {"num_heads": 3, "window": 3, "call": decoded}
-
-
-@case(None)
 def window_on_both_sides():
     class Both(Parts):
         def forward(self, x):
@@ -118,21 +103,6 @@ def gate_of_each_element():
             return self.o_proj(context * torch.sigmoid(self.gate_proj(x)))
 
     return Gated(), some_x(2, 5, 10), {"num_heads": 3}
-
-
-@case(None)
-def gate_of_each_head():
-    class Gated(Parts):
-        def __init__(self):
-            super().__init__(d_in=9, heads=2, head_dim=6)
-            self.to_gate = nn.Linear(9, 2)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            gate = self.to_gate(x).sigmoid().transpose(1, 2)[..., None]
-            return self.merge(causal_softmax(self.scores(q, k)) @ v * gate)
-
-    return Gated(), some_x(2, 6, 9), {"num_heads": 2}
 
 
 @case(None)

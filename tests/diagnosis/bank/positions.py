@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from .case import collector, some_x
-from .parts import Parts, angles, causal_softmax, turned, turned_in_pairs
+from .parts import Parts, angles, causal_softmax, turned
 
 CASES, case = collector()
 
@@ -25,11 +25,6 @@ class Turned(Parts):
         return self.attend(self.scores(self.turn_q(q), self.turn_k(k)), v)
 
 
-@case(None)
-def halves_turned():
-    return Turned(d_in=11, heads=3, head_dim=6), some_x(2, 5, 11), {"num_heads": 3}
-
-
 class Grid(Turned):
     """Half of each head is turned by a token's row in a grid three wide, and half by its column."""
 
@@ -47,15 +42,6 @@ class Grid(Turned):
         q, k, v = self.qkv(x)
         weights = self.scores(self.turn_q(q), self.turn_k(k)).softmax(-1)  # wrong
         return self.merge(weights @ v)
-
-
-@case(None)
-def pairs_turned_with_few_key_heads():
-    return (
-        Turned(turned_in_pairs, d_in=12, heads=4, head_dim=8, kv_heads=2),
-        some_x(2, 6, 12),
-        {"num_heads": 4, "num_kv_heads": 2},
-    )
 
 
 @case(None)
@@ -93,22 +79,6 @@ def rows_and_columns_of_an_image():
         some_x(2, 6, 10),
         {"num_heads": 2, "causal": False, "lengths": [6]},
     )
-
-
-@case(None)
-def turned_then_normalised_with_learned_weights():
-    class Normed(Parts):
-        def __init__(self):
-            super().__init__(d_in=10, heads=3, head_dim=8)
-            self.q_norm, self.k_norm = nn.RMSNorm(8), nn.RMSNorm(8)
-            for norm in (self.q_norm, self.k_norm):
-                nn.init.uniform_(norm.weight, 0.5, 2.0)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x)
-            return self.attend(self.scores(self.q_norm(turned(q)), self.k_norm(turned(k))), v)
-
-    return Normed(), some_x(2, 5, 10), {"num_heads": 3}
 
 
 def slopes(heads):
@@ -255,11 +225,6 @@ class LearnedAngles(Parts):
         halves = (t.chunk(2, -1) for t in (q, k))
         q, k = (torch.cat((a * cos - b * sin, b * cos + a * sin), -1) for a, b in halves)
         return self.merge(self.scores(q, k).softmax(-1) @ v)
-
-
-@case(None)
-def learned_angles_of_both_axes():
-    return LearnedAngles(1), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
 
 
 @case("dead-parameter")

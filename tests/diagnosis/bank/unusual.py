@@ -11,8 +11,6 @@ from torch.nn.attention.bias import causal_lower_right
 from course_lib.attention import (
     GroupedQueryAttention,
     MultiHeadAttention,
-    MultiHeadAttentionWrapper,
-    MultiQueryAttention,
     padding_keep,
 )
 
@@ -22,65 +20,6 @@ CASES, case = collector()
 
 
 # Positions
-
-
-@case(None)
-def alibi_in_fused_kernel():
-    class Attention(nn.Module):
-        def __init__(self, width, heads, head_dim):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k, self.v = (nn.Linear(width, heads * head_dim) for _ in range(3))
-            self.o = nn.Linear(heads * head_dim, heads * head_dim)
-
-        def alibi(self, x):
-            n = x.shape[1]
-            slope = x.new_tensor([2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)])
-            back = torch.arange(n, device=x.device).view(n, 1) - torch.arange(n, device=x.device)
-            penalty = -slope[:, None, None] * back.abs()
-            return penalty + torch.full_like(penalty[0], -torch.inf).triu(1)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.alibi(x))
-            return self.o(y.transpose(1, 2).flatten(2))
-
-    torch.manual_seed(2)
-    return Attention(13, 6, 3), some_x(4, 5, 13), {"num_heads": 6}
-
-
-@case(None)
-def rotary_by_complex_numbers():
-    class Attention(nn.Module):
-        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
-            super().__init__()
-            self.n_rep, self.head_dim = n_heads // n_kv_heads, head_dim
-            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
-            self.wk = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.wv = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-            self.wo = nn.Linear(n_heads * head_dim, dim + 1, bias=False)
-
-        def freqs_cis(self, x, theta=500.0):
-            freqs = theta ** -(torch.arange(0, self.head_dim, 2, device=x.device, dtype=x.dtype) / self.head_dim)
-            angles = torch.outer(torch.arange(x.shape[1], device=x.device, dtype=x.dtype), freqs)
-            return torch.polar(torch.ones_like(angles), angles)[:, None]
-
-        def apply(self, x):  # (batch, token, head, head_dim)
-            wide = x.to(torch.promote_types(x.dtype, torch.float32))
-            pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)))
-            return torch.view_as_real(pairs * self.freqs_cis(wide)).flatten(-2).to(x.dtype)
-
-        def forward(self, x):
-            xq, xk, xv = (w(x).unflatten(-1, (-1, self.head_dim)) for w in (self.wq, self.wk, self.wv))
-            xq, xk = self.apply(xq), self.apply(xk)
-            xk, xv = (one.repeat_interleave(self.n_rep, dim=2) for one in (xk, xv))
-            xq, keys, values = xq.transpose(1, 2), xk.transpose(1, 2), xv.transpose(1, 2)
-            scores = torch.matmul(xq * self.head_dim**-0.5, keys.transpose(2, 3))
-            scores = scores + torch.triu(torch.full_like(scores[0, 0], float("-inf")), diagonal=1)
-            return self.wo(torch.matmul(scores.softmax(-1), values).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(5)
-    return Attention(15, 4, 2, 6), some_x(3, 7, 15), {"num_heads": 4, "num_kv_heads": 2}
 
 
 @case(None)
@@ -121,35 +60,6 @@ def t5_decoder_buckets():
 
     torch.manual_seed(7)
     return T5Attention(12, 4, 5), some_x(3, 8, 12), {"num_heads": 4}
-
-
-@case(None)
-def distance_vectors_on_keys_and_values():
-    class ShawAttention(nn.Module):
-        """Keys and values get a learned vector for how far back they stand, clipped."""
-
-        def __init__(self, d_in, n_heads, d_head, furthest=3):
-            super().__init__()
-            self.n_heads, self.furthest = n_heads, furthest
-            self.W_q, self.W_k, self.W_v = (nn.Linear(d_in, n_heads * d_head, bias=False) for _ in range(3))
-            self.W_o = nn.Linear(n_heads * d_head, n_heads * d_head, bias=False)
-            self.key_vectors = nn.Embedding(furthest + 1, d_head)
-            self.value_vectors = nn.Embedding(furthest + 1, d_head)
-
-        def forward(self, x):
-            q, k, v = (w(x).unflatten(-1, (self.n_heads, -1)) for w in (self.W_q, self.W_k, self.W_v))
-            steps = torch.arange(x.size(1), device=x.device)
-            back = steps[:, None] - steps
-            near = back.clamp(0, self.furthest)
-            q = q / math.sqrt(q.size(-1))
-            scores = torch.einsum("bqhd,bkhd->bhqk", q, k) + torch.einsum("bqhd,qkd->bhqk", q, self.key_vectors(near))
-            weights = scores.masked_fill(back < 0, -torch.inf).softmax(-1)
-            context = torch.einsum("bhqk,bkhd->bqhd", weights, v)
-            context = context + torch.einsum("bhqk,qkd->bqhd", weights, self.value_vectors(near))
-            return self.W_o(context.flatten(2))
-
-    torch.manual_seed(10)
-    return ShawAttention(13, 4, 7), some_x(2, 6, 13), {"num_heads": 4}
 
 
 # Queries and keys brought to a norm
@@ -200,34 +110,6 @@ def sliding_window():
     torch.manual_seed(15)
     keep = torch.ones(8, 8, dtype=torch.bool).triu(-2)
     return LocalAttention(14, 4, 5, window=3), some_x(2, 8, 14), {"num_heads": 4, "keep": keep}
-
-
-@case(None)
-def sliding_window_by_unfold():
-    class WindowedHeads(nn.Module):
-        """Each query meets the `size` keys that end at it; no square of scores is ever made."""
-
-        def __init__(self, d_in, heads, head_dim, size):
-            super().__init__()
-            self.heads, self.size = heads, size
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * head_dim) for _ in range(3))
-            self.o = nn.Linear(heads * head_dim, heads * head_dim)
-
-        def windows(self, u):
-            return F.pad(u, (0, 0, self.size - 1, 0)).unfold(2, self.size, 1)  # b h t d w
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            scores = torch.einsum("bhtd,bhtdw->bhtw", q * q.shape[-1] ** -0.5, self.windows(k))
-            t = torch.arange(x.shape[1], device=x.device)
-            outside = t[:, None] + torch.arange(self.size, device=x.device) < self.size - 1
-            weights = scores.masked_fill(outside, -torch.inf).softmax(-1)
-            context = torch.einsum("bhtw,bhtdw->bthd", weights, self.windows(v))
-            return self.o(context.flatten(2))
-
-    torch.manual_seed(16)
-    keep = torch.ones(7, 7, dtype=torch.bool).triu(-3)
-    return WindowedHeads(12, 3, 6, size=4), some_x(2, 7, 12), {"num_heads": 3, "keep": keep}
 
 
 @case(None)
@@ -283,37 +165,6 @@ def left_padding_a_sample_with_nan_to_num():
     x = some_x(4, 5, 16)
     keep = torch.arange(5) >= starts(x)[:, None, None, None]
     return BatchedDecoder(16, 3, 7), x, {"num_heads": 3, "keep": keep, "call": lambda m, x: m(x, starts(x))}
-
-
-@case(None)
-def samples_of_different_lengths_in_a_loop():
-    class RaggedAttention(nn.Module):
-        def __init__(self, d_in, d_out, n_heads):
-            super().__init__()
-            self.n_heads = n_heads
-            self.query, self.key, self.value = (nn.Linear(d_in, d_out) for _ in range(3))
-            self.output = nn.Linear(d_out, d_out, bias=False)
-
-        def sample(self, x):  # (token, width)
-            q, k, v = (
-                f(x).unflatten(1, (self.n_heads, -1)).transpose(0, 1) for f in (self.query, self.key, self.value)
-            )
-            context = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
-            return self.output(context.transpose(0, 1).flatten(1))
-
-        def forward(self, x, lengths):
-            longest = x.shape[1]
-            done = [self.sample(one[:n]) for one, n in zip(x, lengths, strict=True)]
-            return torch.stack([F.pad(one, (0, 0, 0, longest - len(one))) for one in done])
-
-    def lengths(x):
-        return [max(1, x.shape[1] - i % 3) for i in range(len(x))]
-
-    torch.manual_seed(19)
-    x = some_x(3, 7, 11)
-    inside = torch.arange(7) < torch.tensor(lengths(x))[:, None]
-    keep = inside[:, None, None, :] & inside[:, None, :, None]  # padding neither sees nor is seen
-    return RaggedAttention(11, 20, 4), x, {"num_heads": 4, "keep": keep, "call": lambda m, x: m(x, lengths(x))}
 
 
 @case(None)
@@ -570,35 +421,6 @@ def subtract_a_billion():
 
 
 @case(None)
-def softmax_over_chunks_of_keys():
-    class FlashLike(nn.Module):
-        def __init__(self, d_in, d_out, n_heads, block=3):
-            super().__init__()
-            self.n_heads, self.block = n_heads, block
-            self.qkv, self.out = nn.Linear(d_in, 3 * d_out, bias=False), nn.Linear(d_out, d_out, bias=False)
-
-        def forward(self, x):
-            b, n, _ = x.shape
-            q, k, v = self.qkv(x).view(b, n, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
-            q = q * q.shape[-1] ** -0.5
-            best = torch.full_like(q[..., :1], -torch.inf)
-            mass, acc = torch.zeros_like(best), torch.zeros_like(v)
-            row = torch.arange(n, device=x.device)[:, None]
-            for k_block, v_block, column in zip(
-                k.split(self.block, 2), v.split(self.block, 2), row.squeeze(1).split(self.block), strict=True
-            ):
-                s = (q @ k_block.mT).masked_fill(column > row, -torch.inf)
-                new = torch.maximum(best, s.amax(-1, keepdim=True))
-                p, shrink = torch.exp(s - new), torch.exp(best - new)
-                mass = mass * shrink + p.sum(-1, keepdim=True)
-                acc, best = acc * shrink + p @ v_block, new
-            return self.out((acc / mass).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(37)
-    return FlashLike(13, 20, 4), some_x(2, 7, 13), {"num_heads": 4}
-
-
-@case(None)
 def exp_of_log_softmax():
     class LogSpace(nn.Module):
         def __init__(self, width, heads, head_width):
@@ -619,24 +441,6 @@ def exp_of_log_softmax():
 
 
 # PyTorch's own
-
-
-@case(None)
-def torch_module_batch_first():
-    class CausalSelfAttention(nn.Module):
-        def __init__(self, d_in, embed_dim, num_heads):
-            super().__init__()
-            self.embed = nn.Linear(d_in, embed_dim)
-            self.mha = nn.MultiheadAttention(embed_dim, num_heads, dropout=0.1, batch_first=True)
-
-        def forward(self, x):
-            x = self.embed(x)
-            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
-            out, _ = self.mha(x, x, x, attn_mask=mask, need_weights=False)
-            return out
-
-    torch.manual_seed(42)
-    return CausalSelfAttention(10, 21, 3), some_x(2, 6, 10), {"num_heads": 3}
 
 
 @case(None)
@@ -701,92 +505,7 @@ def fused_kernel_with_causal_bias():
     return Fused(10, 3, 8), some_x(4, 6, 10), {"num_heads": 3}
 
 
-@case(None)
-def fused_kernel_with_float_mask():
-    class Fused(nn.Module):
-        def __init__(self, features, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.inp, self.out = nn.Linear(features, heads * 3 * d), nn.Linear(heads * d, heads * d)
-            self.register_buffer("mask", torch.full((48, 48), float("-inf")).triu(diagonal=1))
-
-        def forward(self, x):
-            n = x.shape[1]
-            q, k, v = self.inp(x).unflatten(-1, (self.heads, 3, -1)).permute(3, 0, 2, 1, 4)
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask[:n, :n])
-            return self.out(y.transpose(1, 2).reshape(len(x), n, -1))
-
-    torch.manual_seed(49)
-    return Fused(13, 5, 3), some_x(2, 7, 13), {"num_heads": 5}
-
-
-@case(None)
-def fused_kernel_padded_to_a_round_width():
-    class PaddedHeads(nn.Module):
-        """Heads of five are filled up to eight with zeros for the kernel, and the scale stays that of five."""
-
-        def __init__(self, d_in, heads, d, wide=8):
-            super().__init__()
-            self.heads, self.d, self.wide = heads, d, wide
-            self.qkv, self.proj = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, heads * d)
-
-        def forward(self, x):
-            qkv = self.qkv(x).unflatten(-1, (3, self.heads, self.d))
-            q, k, v = F.pad(qkv, (0, self.wide - self.d)).permute(2, 0, 3, 1, 4)
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.d**-0.5)
-            return self.proj(y[..., : self.d].transpose(1, 2).flatten(2))
-
-    torch.manual_seed(51)
-    return PaddedHeads(11, 3, 5), some_x(2, 7, 11), {"num_heads": 3}
-
-
 # Other layouts
-
-
-@case(None)
-def softmax_over_axis_one():
-    class XLNetLike(nn.Module):
-        """Scores are (query, key, batch, head), as in code of 2019."""
-
-        def __init__(self, d_model, n_head, d_head):
-            super().__init__()
-            self.q, self.k, self.v = (nn.Parameter(0.3 * torch.randn(d_model, n_head, d_head)) for _ in range(3))
-            self.o = nn.Parameter(0.3 * torch.randn(d_model - 1, n_head, d_head))
-
-        def forward(self, x):
-            h = x.transpose(0, 1)
-            q, k, v = (torch.einsum("ibh,hnd->ibnd", h, w) for w in (self.q, self.k, self.v))
-            ac = torch.einsum("ibnd,jbnd->ijbn", q * q.shape[-1] ** -0.5, k)
-            attn_mask = torch.ones(len(h), len(h), dtype=torch.bool, device=x.device).triu(1)
-            attn_prob = F.softmax(ac.masked_fill(attn_mask[:, :, None, None], -torch.inf), dim=1)
-            attn_vec = torch.einsum("ijbn,jbnd->ibnd", attn_prob, v)
-            return torch.einsum("ibnd,hnd->bih", attn_vec, self.o)
-
-    torch.manual_seed(53)
-    return XLNetLike(12, 4, 6), some_x(2, 5, 12), {"num_heads": 4}
-
-
-@case(None)
-def keys_by_queries():
-    class Columns(nn.Module):
-        """Everything stands on its head: a column is a token, scores are (key, query)."""
-
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads, self.d = heads, d
-            self.query, self.key, self.value = (nn.Conv1d(d_in, heads * d, 1) for _ in range(3))
-            self.proj = nn.Conv1d(heads * d, heads * d, 1)
-
-        def forward(self, x):
-            x = x.transpose(1, 2)  # (batch, width, token)
-            q, k, v = (f(x).unflatten(1, (self.heads, self.d)) for f in (self.query, self.key, self.value))
-            scores = k.transpose(-2, -1) @ (q * self.d**-0.5)
-            hidden = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(diagonal=-1)  # keys after the query
-            weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-2)
-            return self.proj((v @ weights).flatten(1, 2)).transpose(1, 2)
-
-    torch.manual_seed(54)
-    return Columns(10, 3, 7), some_x(2, 6, 10), {"num_heads": 3}
 
 
 @case(None)
@@ -808,44 +527,6 @@ def einsum_with_ellipsis():
 
     torch.manual_seed(55)
     return AnyAxes(11, 5, 4), some_x(2, 8, 11), {"num_heads": 5}
-
-
-@case(None)
-def unflatten_and_movedim():
-    class Moved(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.pack, self.merge = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, heads * d)
-
-        def forward(self, x):
-            q, k, v = self.pack(x).unflatten(2, (3, self.heads, -1)).movedim((2, 3), (0, 1))  # 3 h b t d
-            later = torch.ones(q.shape[-2], q.shape[-2], device=x.device).triu_(1).bool()
-            weights = (q.mul(q.shape[-1] ** -0.5) @ k.swapaxes(-2, -1)).masked_fill(later, -torch.inf).softmax(-1)
-            return self.merge((weights @ v).movedim(0, -2).flatten(-2))
-
-    torch.manual_seed(56)
-    return Moved(14, 3, 6), some_x(2, 7, 14), {"num_heads": 3}
-
-
-@case(None)
-def head_index_runs_fastest():
-    class Strided(nn.Module):
-        """Head h takes the columns h, h + heads, h + 2 heads, ... of the projections."""
-
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k, self.v = (nn.Linear(d_in, d * heads) for _ in range(3))
-            self.o = nn.Linear(d * heads, d * heads)
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2) for f in (self.q, self.k, self.v))
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.o(y.permute(0, 2, 3, 1).flatten(2))
-
-    torch.manual_seed(57)
-    return Strided(10, 4, 6), some_x(3, 7, 10), {"num_heads": 4}
 
 
 @case(None)
@@ -875,30 +556,6 @@ def triple_inside_each_head():
 
 
 @case(None)
-def interpretable_parameters():
-    class LensAttention(nn.Module):
-        def __init__(self, d_model, n_heads, d_head, d_out):
-            super().__init__()
-            self.W_Q, self.W_K, self.W_V = (nn.Parameter(0.3 * torch.randn(n_heads, d_model, d_head)) for _ in range(3))
-            self.W_O = nn.Parameter(0.3 * torch.randn(n_heads, d_head, d_out))
-            self.b_Q, self.b_K, self.b_V = (nn.Parameter(torch.randn(n_heads, d_head)) for _ in range(3))
-
-        def forward(self, normalized_resid_pre):
-            q, k, v = (
-                torch.einsum("bsm,nmh->bsnh", normalized_resid_pre, weight) + bias
-                for weight, bias in ((self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V))
-            )
-            scores = torch.einsum("bqnh,bknh->bnqk", q / self.W_Q.shape[-1] ** 0.5, k)
-            all_ones = torch.ones(scores.size(-2), scores.size(-1), device=scores.device)
-            pattern = scores.masked_fill_(torch.triu(all_ones, diagonal=1).bool(), -torch.inf).softmax(-1)
-            z = torch.einsum("bknh,bnqk->bqnh", v, pattern)
-            return torch.einsum("bqnh,nhm->bqm", z, self.W_O)
-
-    torch.manual_seed(60)
-    return LensAttention(11, 4, 5, 14), some_x(3, 6, 11), {"num_heads": 4}
-
-
-@case(None)
 def loop_over_tokens():
     class StepByStep(nn.Module):
         def __init__(self, d_in, heads, d):
@@ -921,30 +578,6 @@ def loop_over_tokens():
 
     torch.manual_seed(61)
     return StepByStep(9, 4, 6), some_x(3, 5, 9), {"num_heads": 4}
-
-
-@case(None)
-def mapped_over_heads_and_samples():
-    class Mapped(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
-            self.o = nn.Linear(heads * d, heads * d)
-
-        @staticmethod
-        def one(q, k, v):  # (token, d) each
-            scores = (q / q.shape[-1] ** 0.5) @ k.T
-            hidden = torch.ones(scores.shape, dtype=torch.bool, device=q.device).triu(1)
-            return torch.where(hidden, -torch.inf, scores).softmax(-1) @ v
-
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)) for f in (self.q, self.k, self.v))
-            over_heads = torch.vmap(self.one, in_dims=1, out_dims=1)
-            return self.o(torch.vmap(over_heads)(q, k, v).flatten(2))
-
-    torch.manual_seed(63)
-    return Mapped(12, 5, 4), some_x(2, 7, 12), {"num_heads": 5}
 
 
 # More around it
@@ -972,26 +605,6 @@ def norm_before_the_projections():
 
 
 @case(None)
-def residual_and_norm_after():
-    class PostNormSublayer(nn.Module):
-        def __init__(self, d_model, heads):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
-            self.norm, self.drop = nn.LayerNorm(d_model), nn.Dropout(0.1)
-
-        def attention(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-
-        def forward(self, x):
-            return self.norm(x + self.drop(self.attention(x)))
-
-    torch.manual_seed(65)
-    return PostNormSublayer(15, 3), some_x(2, 7, 15), {"num_heads": 3}
-
-
-@case(None)
 def residual_inside():
     class ResidualAttention(nn.Module):
         def __init__(self, width, n_heads, d):
@@ -1009,26 +622,6 @@ def residual_inside():
 
     torch.manual_seed(66)
     return ResidualAttention(14, 5, 4), some_x(3, 6, 14), {"num_heads": 5}
-
-
-@case(None)
-def gate_on_the_width():
-    class SiluGate(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.proj_in, self.proj_out = nn.Linear(d_in, 4 * heads * d), nn.Linear(heads * d, heads * d)
-
-        def forward(self, x):
-            *qkv, gate = self.proj_in(x).chunk(4, dim=-1)
-            q, k, v = (u.unflatten(-1, (self.heads, -1)).transpose(1, 2) for u in qkv)
-            scores = (q * q.shape[-1] ** -0.5) @ k.mT
-            triangle = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril_()
-            weights = scores.masked_fill(triangle.logical_not(), -torch.inf).softmax(-1)
-            return self.proj_out((weights @ v).transpose(1, 2).flatten(2) * torch.sigmoid(gate))
-
-    torch.manual_seed(69)
-    return SiluGate(10, 3, 7), some_x(4, 6, 10), {"num_heads": 3}
 
 
 @case(None)
@@ -1051,37 +644,6 @@ def dropout_in_three_places():
 
     torch.manual_seed(70)
     return DropEverywhere(12, 20, 4), some_x(3, 7, 12), {"num_heads": 4}
-
-
-@case(None)
-def decorated_forward():
-    def checked(forward):
-        @functools.wraps(forward)
-        def wrapper(self, x, *args, **kwargs):
-            if x.dim() != 3:
-                raise ValueError(f"(batch, token, width) expected, got {tuple(x.shape)}")
-            y = forward(self, x, *args, **kwargs)
-            assert y.shape[:2] == x.shape[:2]
-            return y
-
-        return wrapper
-
-    class Decorated(nn.Module):
-        def __init__(self, d_in, heads, d):
-            super().__init__()
-            self.heads = heads
-            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
-            self.o = nn.Linear(heads * d, heads * d)
-
-        @checked
-        def forward(self, x):
-            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
-            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
-            weights = ((q * q.shape[-1] ** -0.5) @ k.mT).masked_fill(~mask, -torch.inf).softmax(-1)
-            return self.o((weights @ v).transpose(1, 2).flatten(2))
-
-    torch.manual_seed(74)
-    return Decorated(14, 4, 3), some_x(2, 6, 14), {"num_heads": 4}
 
 
 @case(None)
@@ -1132,22 +694,6 @@ def function_of_a_dict():
 
 
 @case(None)
-def function_over_matrices():
-    g = torch.Generator().manual_seed(77)
-    W_q, W_k, W_v = torch.randn(3, 12, 7, generator=g) / 12**0.5
-
-    def self_attention(x):
-        q, k, v = x @ W_q.to(x), x @ W_k.to(x), x @ W_v.to(x)
-        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(1, 2)
-        seen = torch.ones_like(scores, dtype=torch.bool).tril()
-        scores = scores.masked_fill(~seen, -torch.inf)
-        powers = (scores - scores.detach().amax(-1, keepdim=True)).exp()
-        return powers / powers.sum(dim=-1, keepdim=True) @ v
-
-    return self_attention, some_x(3, 6, 12), {"num_heads": 1}
-
-
-@case(None)
 def addmm_and_tensordot():
     class Contractions(nn.Module):
         def __init__(self, d_in, heads, d, d_out):
@@ -1169,26 +715,6 @@ def addmm_and_tensordot():
 
     torch.manual_seed(78)
     return Contractions(11, 4, 5, 17), some_x(3, 7, 11), {"num_heads": 4}
-
-
-@case(None)
-def heads_stacked_along_the_batch():
-    class Tower(nn.Module):
-        def __init__(self, features, heads, size):
-            super().__init__()
-            self.heads = heads
-            self.query, self.key, self.value = (nn.Linear(features, heads * size) for _ in range(3))
-            self.blend = nn.Linear(heads * size, heads * size)
-
-        def forward(self, x):
-            q, k, v = (torch.cat(f(x).chunk(self.heads, -1)) for f in (self.query, self.key, self.value))
-            similarity = torch.bmm(q, k.transpose(1, 2)).div_(q.shape[-1] ** 0.5)
-            later = torch.ones_like(similarity[0]).triu_(1)
-            weights = similarity.masked_fill_(later.bool(), -torch.inf).softmax(-1)
-            return self.blend(torch.cat(torch.bmm(weights, v).chunk(self.heads), -1))
-
-    torch.manual_seed(80)
-    return Tower(12, 5, 4), some_x(3, 8, 12), {"num_heads": 5}
 
 
 @case(None)
@@ -1235,13 +761,6 @@ def course_multi_head_with_padding():
 
 
 @case(None)
-def course_multi_head_fused_in_two_widths():
-    torch.manual_seed(84)
-    m = MultiHeadAttention(11, 17, 3, d_qk=12, d_v=15, dropout=0.1, kernel="fused")
-    return m, some_x(2, 6, 11), {"num_heads": 3}
-
-
-@case(None)
 def course_grouped_query_with_window():
     def window(x):
         return torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(-2)
@@ -1250,26 +769,6 @@ def course_grouped_query_with_window():
     x = some_x(3, 8, 13)
     options = {"num_heads": 6, "num_kv_heads": 2, "keep": window(x), "call": lambda m, x: m(x, keep=window(x))}
     return GroupedQueryAttention(13, 30, 6, 2), x, options
-
-
-@case(None)
-def course_multi_query_without_projection():
-    torch.manual_seed(86)
-    return MultiQueryAttention(9, 28, 4, out_proj=False), some_x(2, 6, 9), {"num_heads": 4, "num_kv_heads": 1}
-
-
-@case(None)
-def course_wrapper_with_padding_a_sample():
-    def lengths(x):
-        return [max(1, x.shape[1] - i) for i in range(len(x))]
-
-    def call(m, x):
-        return m(x, keep=padding_keep(lengths(x), x.shape[1], device=x.device))
-
-    torch.manual_seed(87)
-    x = some_x(2, 7, 12)
-    options = {"causal": False, "num_heads": 5, "keep": padding_keep(lengths(x), 7), "call": call}
-    return MultiHeadAttentionWrapper(12, 20, 5, causal=False), x, options
 
 
 # Norms of queries and keys
@@ -1291,12 +790,6 @@ class OfUnitLength(nn.Module):
         scores = self.normed(q) @ self.normed(k).mT * self.factor
         hidden = torch.ones_like(scores, dtype=torch.bool).triu(1)
         return self.out((scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-
-@case(None)
-def cosines_times_ten():
-    torch.manual_seed(90)
-    return OfUnitLength(12, 3, 10.0), some_x(2, 5, 12), {"num_heads": 3}
 
 
 @case(None)
