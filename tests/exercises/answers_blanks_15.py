@@ -46,6 +46,8 @@ RIGHT = {
         lambda c, x, s: (steps(c, x, s) - c(x, {})).abs().amax(dim=(0, 1, 2)),
     ],
 }
+
+
 def future_as_number(code, x, token):
     other = x.clone()
     other[:, token] += 1.0
