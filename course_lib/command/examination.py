@@ -132,13 +132,18 @@ def with_guessed_call(
     opened: Opened, x: Any, args: argparse.Namespace, notes: list[str], context: Any = None
 ) -> Opened:
     """Return the target with a guessed call that runs, if it does not run on x and the context alone."""
+    from course_lib.diagnosis import Subject, moved_by_the_last
+
     if not hasattr(x, "shape") or len(x.shape) != 3:
         return opened
 
     def does_run(call: Any) -> bool:
         return runs(opened.code, call if context is None else _with_context(call, context), *x.shape)
 
-    text = guess_call(opened.code, not args.not_causal, does_run, context is not None)
+    def moved(call: Any) -> list[float]:
+        return moved_by_the_last(Subject(opened.code, call), x.double())
+
+    text = guess_call(opened.code, not args.not_causal, does_run, moved, context is not None)
     if text is None:
         return opened
     say(args, [f"called as {text.partition(': ')[2]}, a guess: give --call for your own"], notes)

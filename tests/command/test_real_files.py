@@ -512,6 +512,33 @@ def test_the_call_is_guessed_where_names_say_what_is_given(doctor, write):
     assert status == 0 and "called as m(x, None), a guess: give --call for your own" in said
 
 
+ASKED = """
+import torch
+
+
+def attention(q, k, v, mask{default}):
+    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill({hidden}, -torch.inf)
+    return scores.softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "hidden", "status"),
+    [
+        ("=None", "mask == 0", 0),  # the doctor offers it
+        ("", "mask == 0", 0),
+        ("", "mask", 0),  # True hides
+        ("", "mask < -1", 1),  # nothing that is given hides anything
+    ],
+)
+def test_code_that_masks_when_it_is_asked_to_is_asked(doctor, write, default, hidden, status):
+    write("asked.py", ASKED.format(default=default, hidden=hidden))
+    found, out, said = doctor("asked.py:attention", "--d-in", "7")
+    assert (found, "no-causal-mask" in out) == (status, status == 1), (out, said)
+
+
 def test_other_tokens_are_given_where_the_code_can_not_do_without(doctor, write):
     text = HEAD.replace("(self, x):", "(self, x, context=None):\n        len(context)", 1)
     write("model.py", text)

@@ -38,6 +38,20 @@ def test_a_cache_that_nobody_can_make_is_in_the_headline_and_in_the_status(kind,
     assert report.as_dict()["not_run"][0].startswith("its cache `memory`: it was run without it; to run it token by")
 
 
+class Waiting(Cached):
+    """Its loop ends for a tensor alone."""
+
+    def forward(self, x, mask=None):
+        q, k, v = self.heads(x, 0)
+        while mask is not None and mask.dim() < 4:
+            mask = mask.unsqueeze(0)
+        return self.attend(q, k, v)
+
+
+def test_a_loop_that_waits_for_a_tensor_ends():
+    assert examined(Waiting).exit_status in (0, 1)
+
+
 class Stored(Cached):
     """An object of the caller's stores both at once, by a name that tensors know too, or by being called."""
 

@@ -14,14 +14,15 @@ TRUE = "torch.ones(x.shape[1], {}.shape[1], dtype=x.dtype, device=x.device)"  # 
 def guessed_calls(code: Any, causal: bool, context: bool = False) -> Iterator[str]:
     """Yield texts for --call, such as "lambda m, x: m(x, x, x, None)"; none if x alone is enough, or nothing fits.
 
-    A mask that has to be given is None, or has 1 wherever a token may be seen. With a context, c, all but the first
-    argument are made of that: "lambda m, x, c: m(x, c, c)".
+    A mask that has to be given is None, or has 1 wherever a token may be seen, or True wherever it may not. With a
+    context, c, all but the first argument are made of that: "lambda m, x, c: m(x, c, c)".
     """
     needed = [each for each in named_parameters(code) if each.default is each.empty]
     if len(needed) < 2:
         return
     keys = "c" if context else "x"
-    for mask in ("None", TRUE.format(keys) + ".tril()" * (causal and not context)):
+    seen = TRUE.format(keys) + ".tril()" * (causal and not context)
+    for mask in ("None", seen, f"{seen} == 0"):
         values = [keys if TENSOR.fullmatch(p.name) else mask if MASK.fullmatch(p.name) else "" for p in needed]
         if "" in values:
             return
@@ -33,15 +34,35 @@ def guessed_calls(code: Any, causal: bool, context: bool = False) -> Iterator[st
             return
 
 
-def guess_call(code: Any, causal: bool, runs: Callable[[Any], bool], context: bool = False) -> str | None:
-    """Return the first guess that runs, or None if x, or x and the context, is enough or no guess runs."""
+def guess_call(
+    code: Any, causal: bool, runs: Callable[[Any], bool], moved: Callable[[Any], list[float]], context: bool = False
+) -> str | None:
+    """Return the first guess that runs, or None if x, or x and the context, is enough or no guess runs.
+
+    Of code that needs a mask and hides nothing by itself, it is the first guess whose mask hides what comes later.
+
+    Args:
+        code: A module or function.
+        causal: Whether a token may see only itself and those before it.
+        runs: Whether the code runs, called so.
+        moved: How far the output of each token moves with the last token then; [] if that can't be said.
+        context: Whether there is a second sequence.
+    """
     import torch
 
-    guesses = [] if context and runs(None) else list(guessed_calls(code, causal, context))
-    if not guesses and not context and not runs(None):  # such as forward(x, y=None), which raises without y
+    if runs(None):
+        return None
+    guesses = list(guessed_calls(code, causal, context))
+    if not guesses and not context:  # such as forward(x, y=None), which raises without y
         others = [f", {each.name}=x" for each in named_parameters(code)[1:] if TENSOR.fullmatch(each.name)]
         guesses = [f"lambda m, x: m(x{''.join(others)})"] if others else []
-    return next((text for text in guesses if runs(eval(text, {"torch": torch}))), None)
+    calls = {text: eval(text, {"torch": torch}) for text in guesses}
+    running = [text for text in guesses if runs(calls[text])]
+    for text in running if causal and not context else ():
+        moves = moved(calls[text])
+        if moves and (moves[0] < 1e-9 or max(moves[:-1]) < 1e-9 < moves[-1]):  # hidden, if only from the first token
+            return text
+    return next(iter(running), None)
 
 
 def part_to_take(code: Any, call: Callable[..., Any], *inputs: Any) -> str:

@@ -9,6 +9,7 @@ from torch import Tensor
 from course_lib.tracing import tensors_in
 
 STORES = re.compile(r"updat|append|extend|insert|add|writ|stor|put|push|cat|save|set", re.I)  # what a method does
+PATIENCE = 1000  # times that code may ask for an attribute: a loop may wait for what only a tensor has
 JOINS = ("cat", "concat", "concatenate", "stack", "hstack", "vstack")
 
 
@@ -31,13 +32,14 @@ class StandIn(int):
     piece: slice
     tokens: int
     _held: dict[tuple, Tensor]
+    _asked: int
 
     def __new__(cls, root: "StandIn | None" = None, name: str = "") -> Self:
         made = super().__new__(cls, 0 if root is None else root.tokens)
         made._root, made._name = root or made, name
         if root is None:
             made.keeps, made.takes_pairs, made.joins = False, False, False
-            made.piece, made.tokens, made._held = slice(0, 0), 0, {}
+            made.piece, made.tokens, made._held, made._asked = slice(0, 0), 0, {}, 0
         return made
 
     def begin(self, piece: slice) -> None:
@@ -47,7 +49,11 @@ class StandIn(int):
     def __getattr__(self, name: str) -> "StandIn":
         if name.startswith("__"):
             raise AttributeError(name)
-        return StandIn(self.__dict__["_root"], name)
+        root = self.__dict__["_root"]
+        root._asked += 1
+        if root._asked > PATIENCE:
+            raise RuntimeError("a stand-in is no tensor")
+        return StandIn(root, name)
 
     def __getitem__(self, index: Any) -> "StandIn":
         return StandIn(self._root)

@@ -51,16 +51,21 @@ def masking_subjects(subject: Subject, x: Tensor) -> Iterator[tuple[str, Subject
 
 def hides_the_future(subject: Subject, x: Tensor) -> bool:
     """Return whether the last token of x changes its own output and no other one."""
+    moves = moved_by_the_last(subject, x)
+    return bool(moves) and max(moves[:-1], default=0.0) < 1e-9 < moves[-1]
+
+
+def moved_by_the_last(subject: Subject, x: Tensor) -> list[float]:
+    """Return how far the output of each token moves with the last token of x; [] if that can't be said."""
     code, later = subject.copy(x.dtype), x.clone()
     later[:, -1] += 3.0
     try:
         before, after = subject.run(x, code), subject.run(later, code)
     except SubjectFailed:
-        return False
+        return []
     if before.shape != after.shape or before.dim() != 3 or before.shape[1] != x.shape[1]:
-        return False
-    moves = (after - before).abs().nan_to_num(nan=torch.inf).amax((0, 2))
-    return float(moves[:-1].max()) < 1e-9 < float(moves[-1])
+        return []
+    return (after - before).abs().nan_to_num(nan=torch.inf).amax((0, 2)).tolist()
 
 
 def _offers(code: Callable[..., Any]) -> Iterator[tuple[str, Callable[[Tensor], Any]]]:
