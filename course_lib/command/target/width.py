@@ -76,7 +76,8 @@ def width_in(code: Any) -> int:
 
 def _other_widths(code: Any) -> Iterator[int]:
     """Yield the sizes of the parameters' axes, beginning with W in x @ W; without parameters, ANY."""
-    shapes = [tuple(p.shape) for p in code.parameters() if getattr(p, "ndim", 0) > 1] if hasattr(code, "parameters") else []
+    parameters = code.parameters() if hasattr(code, "parameters") else ()
+    shapes = [tuple(p.shape) for p in parameters if getattr(p, "ndim", 0) > 1]
     for axis in (-2, -1, 0):
         yield from (shape[axis] for shape in shapes)
     if not shapes:
