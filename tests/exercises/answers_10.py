@@ -162,7 +162,7 @@ WRONG = {
     ],
     "streaming_scores": [
         (lambda q, k, c, s: scores_by_place(q, k, c, -s)[:, 0], "has the shape"),
-        (lambda q, k, c, s: scores_by_place(q, k, c, s) * q.shape[-1] ** 0.5, "not scaled"),
+        (lambda q, k, c, s: scores_by_place(q, k, c, s) * q.shape[-1] ** 0.5, "missing-scale"),
     ],
     "mended_ring": [
         (ring_written_first, "overwritten"),

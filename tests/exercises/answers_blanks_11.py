@@ -171,7 +171,7 @@ class NormsTheQueries(Latent):
 class WrongWithFourHeads(Latent):
     def parts(self, x, cache):
         queries, turned, key, latent = super().parts(x, cache)
-        return queries * (1 if self.num_heads % 2 else 0.5), turned, key, latent
+        return queries * (1 if self.sizes[0] % 2 else 0.5), turned, key, latent
 
 
 class LosesGradients(Latent):
