@@ -70,7 +70,7 @@
     find("keeps").hidden = !mentions.length;  // of a text in another language
     find("go").hidden = told.ended;
     find("go").textContent = timer ? "Stop" : "Continue";
-    find("caption").textContent = told.warmth ? `Story ${told.number}, at temperature ${told.warmth}.` : "At temperature 0, the likeliest word each time.";
+    find("caption").textContent = told.warmth ? `Story ${told.number}, at temperature ${told.warmth}.` : "Written at temperature 0: the likeliest word each time.";
     light();
   }
   const nameOf = token => token === END ? "the end" : `\u201c${data.vocabulary[token]}\u201d`;
@@ -94,7 +94,7 @@
       word.style.background = "";
       word.querySelector(".tag")?.remove();
     }
-    if (chosen === null) return find("shown").replaceChildren(made("p", "quiet", "Choose a word of the story: its heads, and what each of them looked at, will stand here."));
+    if (chosen === null) return find("shown").replaceChildren(made("p", "quiet", "Choose a word of the story: its heads, and what each of them looked at, will stand here. 2.1 is head 1 of layer 2."));
     words[chosen].classList.add("chosen");
     for (const {layer, number, at, weight} of looksOf(chosen).filter(({weight}) => weight >= 0.05)) {
       if (words[at].classList.contains("lit")) continue;
@@ -113,6 +113,8 @@
       look.style.background = shade(row[at]);
       return look;
     }));
+    const rest = 1 - most.reduce((sum, at) => sum + row[at], 0);
+    if (rest >= 0.1) line.append(made("small", "quiet", `others ${rest.toFixed(2)}`));
     line.type = "button";
     line.dataset.head = `${layer}.${number}`;
     line.setAttribute("aria-pressed", head === line.dataset.head);

@@ -230,7 +230,7 @@ def test_undivided_scores_of_wide_vectors_leave_a_gradient_no_way():
             largest = each.softmax(1).amax(1).mean().item()
             assert one["spread"][number] == pytest.approx(each.std().item(), rel=0.05)
             assert one["weights"][number][0] == pytest.approx(largest, abs=0.02)
-            assert one["slopes"][number] == pytest.approx(slopes.median().item(), rel=0.1, abs=0.01)
+            assert one["slopes"][number] == pytest.approx(slopes.mean().item(), rel=0.1, abs=0.01)
 
 
 def weights_in_planes(data):

@@ -68,6 +68,7 @@ function layFacts({read, kept: bytes, reserved, table}, now) {
     ["Computed", ...made.flatMap(part => [part, " "]), `of ${word(now)}.${without}`],
     ["Read", `${counted(read.length, "key")} and ${counted(read.length, "value")}, by the query, which is then discarded.`],
     ["Kept", `${bytes} of ${reserved} reserved bytes: ${kept}.`],
+    ["Why these", "No later word asks with an old query. And an old key or value never changes: no word sees the later ones."],
     ...(table.length ? [["Block table", `${table.join(", ")}: token ${now} is in block ${table.at(-1)}, slot ${now % blockSize}.`]] : []),
   ];
   facts.replaceChildren(...rows.flatMap(([name, ...parts]) => [make("dt", {textContent: name}), make("dd", {}, ...parts)]));

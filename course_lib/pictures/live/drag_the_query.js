@@ -4,7 +4,7 @@
 const {words, planes, values, divisors, width, random} = data;
 const LONGEST = `Divided by √64, the scores lie so close together that no word gets more than 20% of the weight: √64 is meant for `
   + `64 numbers per vector, and these have ${width}.`;
-const NOTE = `A score is a sum of d products, and varies about √d times as much as a single product. Here d is ${width}; below it is yours to choose.`
+const NOTE = `A dot product is a sum of d products, and varies about √d times as much as one of them, because their variances add up. Here d is ${width}; below it is yours to choose.`
   + (width === 2 ? "" : " The plane contains the word's query and the direction across it in which the keys vary most. Every score in it is exact: the rest of a key adds nothing.");
 const said = new Sentence([LONGEST]);
 let word, keys, query, d, sides, compare, arrows, asked, name, handle;  // the keys are those that the word may see
@@ -64,7 +64,7 @@ const head = make("tr", {}, ...["key", "score", "weight"].map(textContent => mak
 const table = make("table", {className: "weigh"}, make("thead", {}, head), make("tbody", {}, ...rows.map(row => row.element)));
 
 const own = words.map((word, i) => make("button", {type: "button", textContent: word, onclick: () => take(i)}));
-const slider = new Slider("Divide the scores by", divisors.length - 1, number => ask(query, divisors[number]));
+const slider = new Slider("Divide the dot products by", divisors.length - 1, number => ask(query, divisors[number]));
 const stage = make("div");
 
 // Draws the keys that a word sees, and asks with its query, or with one in the same plane.
@@ -128,15 +128,15 @@ const sizes = new Choice("Numbers in each query and key: d", random.map(({d}) =>
 function draw(number) {
   const {d, spread, weights, slopes} = random[number], small = 2 * slopes[0] > slopes[1];
   sizes.press(number);
-  why.replaceChildren(...prose(`A score adds up ${d} products, and those of random queries and keys have a spread of ${spread[0].toFixed(1)}, about √${d}. Softmax then gives one key of six ${percent(weights[0][0])} `
-    + `of the weight. Gradients pass softmax by the slopes w(1 − w), which ${small ? `sum to ${chance(slopes[0])}` : `*sum to only ${chance(slopes[0])}*`} here, so a query that looks at the wrong key ${small ? "can still learn" : "hardly learns"} to look elsewhere. `
+  why.replaceChildren(...prose(`A dot product adds up ${d} products, and those of random queries and keys have a spread of ${spread[0].toFixed(1)}, about √${d}. Softmax then gives one key of six ${percent(weights[0][0])} `
+    + `of the weight. Gradients pass softmax by the slopes w(1 − w), which ${small ? `sum to ${chance(slopes[0])}` : `*sum to only ${chance(slopes[0])}*`} on average here, so a query that looks at the wrong key ${small ? "can still learn" : "learns slowly or not at all"} to look elsewhere. `
     + `Divided by √${d} = ${+Math.sqrt(d).toFixed(2)}, the spread is ${spread[1].toFixed(1)}, as for every d, and the slopes sum to ${chance(slopes[1])}.`));
   ranks.replaceChildren(...weights[0].map((_, rank) => make("tr", {}, make("th", {scope: "row", textContent: ["largest", "second", "third", "fourth", "fifth", "smallest"][rank]}),
     ...weights.map(each => {
       const bar = make("td", {className: "bar", textContent: percent(each[rank])});
       styled(bar, {color: "var(--ink)"}).style.setProperty("--weight", each[rank]);
       return bar;
-    }))), ...[["spread", spread.map(one => one.toFixed(1))], ["Σ w(1 − w)", slopes.map(chance)]].map(([name, numbers]) =>
+    }))), ...[["spread of the scores", spread.map(one => one.toFixed(1))], ["Σ w(1 − w)", slopes.map(chance)]].map(([name, numbers]) =>
     make("tr", {}, make("th", {scope: "row", textContent: name}), ...numbers.map(textContent => make("td", {textContent})))));
 }
 
@@ -148,7 +148,7 @@ begin(said.element, make("div", {className: "planes"}, part("Compare: drag the q
   part("Mix: the context among the values", "plane-of-values", blend.element)),
 part("Why divide by √d? Random queries and keys", "", make("div", {className: "painted"}, make("div", {}, sizes.element, why),
   make("table", {className: "weigh"}, make("thead", {}, columns), ranks)),
-make("p", {className: "note", textContent: `Each number is drawn with a spread of 1. The weights w are means over ${random[0].pairs.toLocaleString("en")} queries with six keys each; the sum Σ of the slopes is that of the median query.`})));
+make("p", {className: "note", textContent: `Each number is drawn with a spread of 1. The weights w are means over ${random[0].pairs.toLocaleString("en")} queries with six keys each; so is the sum Σ of the slopes.`})));
 draw(random.length - 2);
 onArrows(step => ask([query[0] + step / 10, query[1]]));
 address.follow(() => {

@@ -117,7 +117,7 @@ def _random(width: int) -> dict[str, Any]:
     """Return what scores of random queries and keys come to, undivided and divided by the root of the width.
 
     Of the scores the spread, of the weights from the largest to the smallest the mean, and of the slopes w * (1 - w) by
-    which a gradient passes softmax the sum, for the median query.
+    which a gradient passes softmax the mean of their sum.
     """
     draw = torch.Generator().manual_seed(width)
     queries, keys = (torch.randn(PAIRS, 1, n, width, generator=draw, dtype=torch.float64) for n in (1, KEYS))
@@ -128,7 +128,7 @@ def _random(width: int) -> dict[str, Any]:
         "pairs": PAIRS,
         "spread": [round(spread, 3), round(spread / width**0.5, 3)],
         "weights": [weights.sort(descending=True).values.mean(0).round(decimals=DIGITS).tolist() for weights in found],
-        "slopes": [float(f"{(weights * (1 - weights)).sum(-1).median():.3g}") for weights in found],
+        "slopes": [float(f"{(weights * (1 - weights)).sum(-1).mean():.3g}") for weights in found],
     }
 
 

@@ -25,7 +25,7 @@ class Line {
 
   take(wanted = this.peek()) {
     const found = this.peek();
-    if (found !== wanted) refuse("SyntaxError", found ? `\`${wanted}\` is missing before \`${found}\`.` : `\`${wanted}\` is missing at the end.`);
+    if (found !== wanted) refuse(found ? "" : "SyntaxError", found ? `\`${wanted}\` is missing before \`${found}\`.` : `\`${wanted}\` is missing at the end.`);
     this.at++;
     return found;
   }
@@ -37,7 +37,7 @@ class Line {
   // Runs the line; `steps` gets each call with its result, also those before one that is refused.
   run() {
     const result = this.chain();
-    if (this.peek()) refuse(this.peek() === "[" ? "" : "SyntaxError", `\`${this.peek()}\` can't be read after \`${this.codeSince(0)}\`.`);
+    if (this.peek()) refuse("", `\`${this.peek()}\` can't be read after \`${this.codeSince(0)}\`.`);
     return result;
   }
 
@@ -61,16 +61,21 @@ class Line {
     return result;
   }
 
-  // What the first name stands for: `x`, or a call such as `self.q_proj(x)`.
+  // What the first name stands for: `x`, or a projection such as `self.q_proj(x)` or `q_proj(x)`, of nothing but a name.
   source() {
     const first = this.at;
-    if (!isName(this.peek())) refuse("SyntaxError", "a line begins with the name of a tensor, such as x.");
+    if (!isName(this.peek())) refuse("", "It begins with the name of a tensor, such as x.");
+    if (/^(torch|F|nn|np)$/.test(this.peek()) && this.peek(1) === ".") refuse("", `\`${this.peek()}.${this.peek(2)}\` can't be read here: write it as a method, such as x.transpose(1, 2).`);
     this.at++;
     while (this.peek() === "." && isName(this.peek(1)) && !KNOWN.includes(this.peek(1))) {
       if (this.peek(2) === "(" && !this.readsTensor(this.at + 2)) break;
       this.at += 2;
     }
-    if (this.peek() === "(" && this.readsTensor(this.at)) this.at = this.closing(this.at) + 1;
+    if (this.peek() === "(" && this.readsTensor(this.at)) {
+      const call = this.codeSince(first), isPlain = isName(this.peek(1)) && this.peek(2) === ")";
+      if (!call.startsWith("self.") && (!isPlain || /^x\.|^(print|softmax)$/.test(call))) refuse("", `\`${call}(…)\` can't be read here: it may change the numbers or the shape.`);
+      this.at = this.closing(this.at) + 1;
+    }
     this.steps.push({code: this.codeSince(first), tensor: this.tensor});
     return this.tensor;
   }
@@ -166,7 +171,7 @@ class Line {
     if (/^\d/.test(this.peek())) return Number(this.take());
     if (this.peek() === "(" || this.peek() === "[") return this.list(this.take() === "[");
     if (isName(this.peek())) return this.size();
-    return refuse("SyntaxError", this.peek() ? `\`${this.peek()}\` can't be read here.` : "`)` is missing at the end.");
+    return refuse(this.peek() ? "" : "SyntaxError", this.peek() ? `\`${this.peek()}\` can't be read here; the known names are ${Object.keys(this.names).join(", ")}.` : "`)` is missing at the end.");
   }
 
   list(square) {

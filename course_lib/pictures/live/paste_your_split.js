@@ -45,7 +45,8 @@ function verdict(tensor, tables) {
     ? `✓ Right: each head has a table of its own, and all ${rows.length} rows hold the word that they should.`
     : `✓ Right: each word has its two heads side by side again, in all ${rows.length} rows.`];
   const named = goal.mistakes.find(mistake => same(mistake.elements, elements));
-  return [`The shape is right and no error is raised, but *${wrong} of ${rows.length} rows hold something else*. `
+  const right = same(shape, goal.wanted.shape) ? "The shape is right" : `But for axes of size 1, the shape \`${tuple(shape)}\` is right`;
+  return [`${right} and no error is raised, but *${wrong} of ${rows.length} rows hold something else*. `
     + (named ? "The mistake is called " : "This mistake has no name in the catalogue."), named];
 }
 

@@ -16,7 +16,7 @@ let boxes = [];
 function sentence({name, heads, own}, {kvHeads}) {
   const each = heads / kvHeads, here = own === kvHeads ? `${name} does this: ` : "";
   const text = each === 1 ? `Each of the ${heads} query heads reads keys and values of its own, and all of these are kept for every token.`
-    : kvHeads === 1 ? `All ${heads} query heads read the same keys and values, and only their queries differ; the cache shrinks to 1/${heads}.`
+    : kvHeads === 1 ? `All ${heads} query heads read the same keys and values, and only their queries differ; the cache, and what each step reads of it, shrinks to 1/${heads}.`
     : `Each group of ${each} query heads reads the same keys and values; the cache, and what each step reads of it, shrinks to 1/${each}.`;
   return here + (here ? text[0].toLowerCase() + text.slice(1) : text);
 }
@@ -48,7 +48,7 @@ function cost(options, chosen) {
   const rows = options.map(option => make("tr", {}, ...[`${option.kvHeads} kv head${option.kvHeads > 1 ? "s" : ""}`, option.token.toLocaleString("en"), option.facts.map(one => one.toFixed(1)).join(", ")].map((text, i) =>
     styled(make(i ? "td" : "th", {...i ? {} : {scope: "row"}, textContent: text}), option === chosen ? {background: "var(--plain)", color: "var(--ink)", fontWeight: 650} : {}))));
   const head = make("tr", {}, ...["", "bytes a token", `kept of 100 facts, ${chosen.facts.length} seeds`].map((text, i) => make(i ? "th" : "td", {...i ? {scope: "col"} : {}, textContent: text})));
-  return [`Trainings that differ only in their seed are up to ${within.toFixed(1)} facts of 100 apart, the means of these forms ${apart.toFixed(1)}: ${apart < within ? "the difference is within the noise." : "sharing makes a difference."}`,
+  return [`Trainings that differ only in their seed are up to ${within.toFixed(1)} facts of 100 apart, the means of these forms ${apart.toFixed(1)}: ${apart < within ? "what sharing costs, if anything, is lost in that noise here." : "sharing makes a difference."} A model this small doesn't show what a large one loses.`,
     make("table", {className: "weigh"}, make("thead", {}, head), make("tbody", {}, ...rows))];
 }
 
@@ -62,7 +62,7 @@ function show() {
   const bar = make("div", {className: "share"}, make("i"));
   bar.firstChild.style.width = `${100 * option.token / all.token}%`;
   const rows = [
-    ["Kept", `${option.token.toLocaleString("en")} bytes a token`, option === all ? "." : `, instead of ${all.token.toLocaleString("en")}.`, bar],
+    ["Kept", `${option.token.toLocaleString("en")} bytes a token, over all layers`, option === all ? "." : `, instead of ${all.token.toLocaleString("en")}.`, bar],
     ["Read", `${inBytes(option.step)} of keys and values in each step, after ${tokens.toLocaleString("en")} tokens.`],
     ["Facts", ...cost(options, option)],
     ["Chosen", `${data.models.filter(({own}) => own).map(({name, heads, own}) => `${own} kv head${own > 1 ? "s" : ""} for ${heads} query heads in ${name}`).join(", ")}.`],

@@ -1,6 +1,6 @@
 // A mask that the reader paints: the weights under it, what leaks from later words, and rows that are left with nothing.
 
-const {words, scores, masks} = data, count = words.length, all = [...words.keys()];
+const {words, scores, masks, meaning} = data, count = words.length, all = [...words.keys()];
 const READERS = {
   keep: {name: "True = may look", as: "as `F.scaled_dot_product_attention` and this course read it"},
   hidden: {name: "True = hidden", as: "as `masked_fill` and `nn.MultiheadAttention` read it"},
@@ -51,7 +51,7 @@ const written = keep => keep.map(row => row.map(value => reader === "keep" ? val
 const presets = Object.keys(masks).map(name => make("button", {type: "button", textContent: name, onclick: () => show(written(masks[name]))}));
 const inverse = make("button", {type: "button", textContent: "~ invert", onclick: () => show(mask.map(row => row.map(value => 1 - value)))});
 const readers = Object.entries(READERS).map(([name, {name: textContent}]) => make("button", {type: "button", textContent, onclick: () => show(mask, name)}));
-const note = make("p", {className: "note"});
+const note = make("p", {className: "note"}), meant = make("p", {className: "note"});
 
 // Shows what a mask does, read in one of the two ways.
 function show(to, by = reader) {
@@ -70,7 +70,8 @@ function show(to, by = reader) {
   presets.forEach(button => button.setAttribute("aria-pressed", String(written(masks[button.textContent])) === String(mask)));
   readers.forEach((button, i) => button.setAttribute("aria-pressed", Object.keys(READERS)[i] === reader));
   note.replaceChildren(...prose(`${READERS[reader].name}, ${READERS[reader].as}. T and F stand for True and False.${
-    names.some(name => name.className) ? " Where a row is empty, `F.scaled_dot_product_attention` returns zeros, not nan." : ""}`));
+    reader === "keep" && names.some(name => name.className) ? " For an empty row, softmax gives nan, and that function puts zeros in its place." : ""}`));
+  meant.textContent = meaning[presets.find(button => button.getAttribute("aria-pressed") === "true")?.textContent] ?? "";
   const text = sentence(weights), start = reader === "keep" ? "" : "Read as “True = hidden”, ";
   said.say(start + (start ? text.replace(/^\*?N/, letter => letter.toLowerCase()) : text.replace(/^\*?n/, letter => letter.toUpperCase())));
   whenAtRest(said);
@@ -110,7 +111,7 @@ grid.addEventListener("keydown", event => {
 });
 
 const side = make("div", {className: "side"}, make("h2", {textContent: "Read the table as"}), make("div", {className: "examples"}, ...readers), note,
-  make("h2", {textContent: "Fill it, in that convention, with"}), make("div", {className: "examples"}, ...presets),
+  make("h2", {textContent: "Fill it, in that convention, with"}), make("div", {className: "examples"}, ...presets), meant,
   make("h2", {textContent: "Or turn T into F, and F into T"}), make("div", {className: "examples"}, inverse));
 begin(said.element, make("div", {className: "painted"}, make("div", {}, grid, make("p", {className: "note"}, ...prose(HOW))), side));
 address.follow(() => {
