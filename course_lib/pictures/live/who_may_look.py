@@ -12,11 +12,11 @@ from .toy_head import toy_projections
 WORDS = dream_big().words
 MEANING = {  # of the masks that are no mistake and no leak where they belong
     "nothing hidden": "Right for a model that reads a whole text at once, and a leak in one that writes word by word.",
-    "padding": "A text of four words, filled up to the length of a longer one: “for” and “it” stand for the padding, which "
-    "nobody may look at. Nobody reads the outputs of its own rows either. Nothing is hidden from a model that reads; one "
-    "that writes needs the causal mask, too.",
-    "causal, padding on the left": "A text of four words, filled up on the left: “Dream” and “big” stand for the padding. Their "
-    "rows see nothing and become nan, which no other row reads as long as the values stay finite.",
+    "padding": "A text of four words, filled up to the length of a longer one: “for” and “it” stand for the padding, "
+    "which nobody may look at. Nobody reads the outputs of its own rows either. Nothing is hidden from a model that "
+    "reads; one that writes needs the causal mask, too.",
+    "causal, padding on the left": "A text of four words, filled up on the left: “Dream” and “big” stand for the "
+    "padding. Their rows see nothing and become nan, which no other row reads as long as the values stay finite.",
 }
 REAL, WINDOW = 4, 3  # words that are no padding; words within a window
 TITLE = "Who may look at whom?"
