@@ -30,7 +30,7 @@ def predict(guess: Any, answer: Any | Callable[[], Any], *, within: float = 0.0)
         guess: A number, a word, yes or no, or a shape such as (2, 6); `...` as long as there is none.
         answer: The same kind of value, computed from the lesson's tensors, or a function without arguments that
             computes it. Integers, words and shapes must be equal (upper and lower case are the same).
-        within: How far a guess may be from an answer with decimals, in the answer's own units; 0 asks for the number.
+        within: How far a guess may be from an answer that is a number, in its own units; 0 asks for the number.
 
     Example:
         >>> predict(..., 0.25, within=0.01)
@@ -86,7 +86,7 @@ def _equal(guess: Any, answer: Any, within: float) -> bool:
     if isinstance(answer, str):
         guess = guess.casefold()
         return word(answer).casefold() in (guess, ARTICLE.sub("", guess))
-    if isinstance(answer, float):
+    if isinstance(answer, float) or (within and isinstance(answer, int)):
         return math.isclose(guess, answer, rel_tol=1e-6, abs_tol=max(within * (1 + 1e-6), 1e-9))
     return guess == answer
 

@@ -94,7 +94,7 @@
       word.style.background = "";
       word.querySelector(".tag")?.remove();
     }
-    if (chosen === null) return find("shown").replaceChildren(made("p", "quiet", "Choose a word of the story: its heads, and what each of them looked at, will stand here. 2.1 is head 1 of layer 2."));
+    if (chosen === null) return find("shown").replaceChildren(made("p", "quiet", "Choose a word of the story: its heads, and what each of them looked at, will appear here. 2.1 is head 1 of layer 2."));
     words[chosen].classList.add("chosen");
     for (const {layer, number, at, weight} of looksOf(chosen).filter(({weight}) => weight >= 0.05)) {
       if (words[at].classList.contains("lit")) continue;
@@ -134,7 +134,7 @@
   }
   function fact() {
     const mark = told.marks[chosen];
-    return mark ? ` The ${mark.kind} is ${{first: "new", right: "said again rightly", wrong: "said again wrongly"}[stateOf(mark)]}.` : "";
+    return mark ? ` The ${mark.kind} is ${{first: "new", right: "repeated correctly", wrong: "repeated wrongly"}[stateOf(mark)]}.` : "";
   }
   function choose(at) {
     if (timer) stop();
@@ -173,18 +173,22 @@
     show();
     story.lastChild.classList.add("new");
   }
+  const cased = word => [word, word[0].toUpperCase() + word.slice(1).toLowerCase(), word.toLowerCase()].find(one => numberOf.has(one));
+  // Why the model can't begin with what was typed; "" if it can.
+  function problem() {
+    const words = wordsOf(input.value), unknown = words.filter(word => !cased(word)).map(word => `\u201c${word}\u201d`), most = max_len - 1;
+    return unknown.length ? `The model doesn't know ${unknown.join(", ")}. The words that it knows are listed at the end of the page.`
+      : words.length > most ? `The model reads ${most} words at most: shorten the beginning.` : "";
+  }
   // Begins anew with what was typed, in the letters that the model knows, or says which words it doesn't know.
   function begun() {
-    const cased = word => [word, word[0].toUpperCase() + word.slice(1).toLowerCase(), word.toLowerCase()].find(one => numberOf.has(one));
-    const words = wordsOf(input.value), unknown = words.filter(word => !cased(word)).map(word => `\u201c${word}\u201d`), most = max_len - 1;
-    const problem = unknown.length ? `The model doesn't know ${unknown.join(", ")}. The words that it knows are listed at the end of the page.`
-      : words.length > most ? `The model reads ${most} words at most: shorten the beginning.` : "";
-    find("unknown").textContent = problem;
-    input.setAttribute("aria-invalid", Boolean(problem));
+    const reason = problem();
+    find("unknown").textContent = reason;
+    input.setAttribute("aria-invalid", Boolean(reason));
     clearTimeout(timer);
     timer = null;
-    if (problem) input.focus(); else begin(words.map(cased), +temperature.value, +seed.value);
-    return !problem;
+    if (reason) input.focus(); else begin(wordsOf(input.value).map(cased), +temperature.value, +seed.value);
+    return !reason;
   }
   function start() {
     for (const one of document.querySelectorAll(".live")) one.hidden = false;
@@ -195,7 +199,7 @@
     temperature.addEventListener("input", () => { find("warmth").textContent = temperature.value; });
     find("controls").addEventListener("submit", event => {
       event.preventDefault();
-      seed.value = +seed.value + 1;
+      if (document.activeElement !== seed && !problem()) seed.value = +seed.value + 1;
       if (begun()) run();
     });
     seed.addEventListener("change", () => { if (begun()) run(); });

@@ -71,7 +71,7 @@ print(fill(texts[8], 80))
 # ```
 #
 # Take several hundred thousand words: a text as short as these fables of Aesop is learned by heart. The `beginning`
-# below may then use words of your text only.
+# below may then use only words from your text.
 #
 # </details>
 #
@@ -161,8 +161,8 @@ print(f"loss of the table of pairs: {bar:.2f}")
 #
 # ## Attention, from memory
 #
-# Close the other lessons. Names and layout of the matrices are up to you, because the check compares what your class
-# computes.
+# Close the other lessons. Call the matrices `q_proj`, `k_proj`, `v_proj` and `out_proj`, because later cells ask for
+# them.
 #
 # All heads share one head of keys and one of values (multi-query attention), and a cache keeps them from call to call.
 # So `forward` returns two things: the output for the new tokens, and the cache, a tuple of all keys and all values so
@@ -447,8 +447,7 @@ def make_optimizer(model, steps=1500, fastest=6e-3):
 # A model also needs a **good start**. What a head finds reaches the output through its value matrix and the output
 # projection. If the second is the first one transposed, the two together roughly give back the word that the head looks
 # at, and the last matrix, the table of words, makes it likelier as the next one. Only *where* to look remains to be
-# learned. (A start that looks trained is the idea of [Trockman and Kolter, 2023](https://arxiv.org/abs/2305.09828).) If
-# your layers have other names, change them.
+# learned. (A start that looks trained is the idea of [Trockman and Kolter, 2023](https://arxiv.org/abs/2305.09828).)
 
 # %%
 @torch.no_grad()
@@ -481,7 +480,7 @@ start_by_copying(gpt)
 # %%
 beginning = "Once there was an owl named Ida. She had a red kite. One day"
 beginning = [numbers[word] for word in (END, *words(beginning))]
-prompt = torch.tensor([beginning], device=device)  # (b, t); words that your text has
+prompt = torch.tensor([beginning], device=device)  # (b, t); words from your text
 
 
 # %%
@@ -527,7 +526,7 @@ line_plot(curves, title="The loss", xlabel="steps", ylabel="loss", logarithmic=F
 # %% tags=["trained", "nbval-ignore-output"]
 trained = held_out_loss(gpt)
 print(f"loss on texts that it has not read: {trained:.2f}", end=", ")
-print(f"as unsure as among {torch.tensor(trained).exp():.1f} words")
+print(f"as unsure as between {torch.tensor(trained).exp():.1f} words")
 
 # %% [markdown]
 # The second number is e to the loss, the **perplexity**: that many equally likely words would leave it as unsure.
@@ -623,8 +622,8 @@ class RotaryMultiQuery(MyLlamaAttention):
 
 
 # %% [markdown]
-# Your trained model gets the new attention, keeps its matrices, and loses its table. (If the layers of your first class
-# have other names, their weights are not loaded.) How much does it still know, and how much after 400 more steps?
+# Your trained model gets the new attention, keeps its matrices, and loses its table. How much does it still know, and
+# how much after 400 more steps?
 
 # %%
 def make_short(model):
@@ -639,7 +638,10 @@ rotary.load_state_dict(gpt.state_dict(), strict=False)
 without_table = held_out_loss(rotary)
 print(f"without the table: loss {without_table:.2f}, and that of pairs is {bar:.2f}")
 training_loop(rotary, batches(rotary, 400, seed=1), make_short)
-show_results("with a rotation", rotary, sixty(rotary))
+rotated = sixty(rotary)
+show_results("with a rotation", rotary, rotated)
+whole = sum(all(facts_kept(story).values()) for story in rotated)
+print(f"everything right: {whole} of 60, and with the table {right}")
 
 # %%
 for kind in ("name", "animal"):  # most stories with the table kept them
@@ -650,9 +652,9 @@ print(write_greedily(rotary, start, 400).shape[1], "tokens, and no error")
 
 # %% [markdown]
 # With another source of order the model falls behind the count of pairs, and in a few hundred steps its loss is back.
-# Its facts are not quite: compare the two rows. (Not all of that is the rotation's work: exercise 3 below leaves it
-# out.) Now nothing in the model ends at `max_len`, but it has never seen what follows the end of a story. Exercise 2
-# teaches it.
+# Its facts are not, after so few steps: compare the two rows. (Not all of what is back is the rotation's work: the
+# third task of "Your turn" leaves it out.) Now nothing in the model ends at `max_len`, but it has never seen what
+# follows the end of a story. The second task teaches it.
 #
 # ## Is it right? Ask the doctor
 #
@@ -682,24 +684,24 @@ print("word by word from the cache: the same scores as at once")
 # ## A page for a friend
 #
 # The course's `Storyteller` takes your weights and your class as they are, and `save_page` writes both into one file.
-# Your friend needs neither Python nor a network: type a beginning, the model writes on, and each word shows where your
-# heads looked.
+# We send the model with the table, which keeps more of its facts. Your friend needs neither Python nor a network: type
+# a beginning, the model writes on, and each word shows where your heads looked.
 
 # %% tags=["trained", "nbval-ignore-output"]
 sizes = {"width": width, "num_heads": num_heads, "max_len": max_len}
-mine = Storyteller(RotaryMultiQuery, **sizes, positions=False, vocabulary=vocabulary)
-mine.load_state_dict(rotary.cpu().state_dict())
+mine = Storyteller(MultiQueryWithCache, **sizes, vocabulary=vocabulary)
+mine.load_state_dict(gpt.cpu().state_dict())
 page = save_page(mine, "my_storyteller.html", title="My storyteller")
 print(f"{page.name}: {page.stat().st_size // 1000} kB")
 
 # %% [markdown]
-# If you have trained it on a text of your own, give `save_page` a `beginning` of words that your text has.
+# If you have trained it on a text of your own, give `save_page` a `beginning` of words from your text.
 #
 # ## Your turn
 #
 # 1. Take one part away and train a new model: the good start, the positions, the residual additions, LayerNorm, the
-#    MLP, or attention itself. Which part costs the held-out loss most? Guess an order first.
-# 2. Let the rotary model read two stories in a row while it trains, and forbid it to end before the second is over.
+#    MLP, or attention itself. Which one raises the held-out loss most when it goes? Guess an order first.
+# 2. Let the rotary model read two stories in a row while it trains, and then tell two in a row.
 # 3. Train `rotary` once more with `MultiQueryWithCache` and `positions=False`: no table and no rotation. How far does
 #    it come?
 #
@@ -757,8 +759,8 @@ print(f"{page.name}: {page.stat().st_size // 1000} kB")
 #    ```
 #
 # 2. Two texts in a row are one sample if the second begins where the first ends. Set a larger `max_len`, let `lengths`
-#    count both, and train for some hundred steps more. When it writes, give `END` a score of `-torch.inf` until it has
-#    written it once.
+#    count both, and train for some hundred steps more. When it writes, the first `END` is the border, and the second
+#    one the end.
 # 3. It comes most of the way, with each of three seeds, and never as far as with the rotation: the mask reveals some
 #    order.
 #

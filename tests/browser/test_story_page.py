@@ -293,6 +293,9 @@ def test_another_story_and_the_same_one_again(page):
     number.fill("1")
     number.press("Tab")
     assert story_of(page) == told[0]
+    number.fill("2")
+    number.press("Enter")
+    assert story_of(page) == told[1] and number.input_value() == "2"
     page.get_by_label("Temperature").fill("0")
     again.click()
     assert story_of(page) == first
@@ -318,6 +321,7 @@ def test_a_word_that_the_model_does_not_know_is_told(page):
     assert alert.text_content().startswith("The model doesn't know “dragon”.")
     assert story_of(page) == before and box.get_attribute("aria-invalid") == "true"
     assert page.evaluate("document.activeElement.id") == "beginning"
+    assert page.get_by_label("Story", exact=True).input_value() == "0"
     box.fill("Once there was a hare " * 60)
     box.press("Enter")
     assert alert.text_content() == "The model reads 191 words at most: shorten the beginning."

@@ -46,6 +46,8 @@ def test_the_answer_is_not_computed_without_a_guess(capsys):
         (False, True, 0, "✗ You guessed no; it is yes. Read on to see why."),
         ([2, 6], torch.Size([2, 6]), 0, "✓ You guessed (2, 6); it is (2, 6)."),
         (1, lambda: 1.04, 0.1, "✓ You guessed 1; it is 1.04."),
+        (46, 43, 6, "✓ You guessed 46; it is 43."),
+        (50, 43, 6, "✗ You guessed 50; it is 43. Read on to see why."),
         (4.0, 4, 0, "✓ You guessed 4; it is 4."),
     ],
 )
