@@ -161,8 +161,7 @@ print(f"loss of the table of pairs: {bar:.2f}")
 #
 # ## Attention, from memory
 #
-# Close the other lessons. Call the matrices `q_proj`, `k_proj`, `v_proj` and `out_proj`, because later cells ask for
-# them.
+# Close the other lessons. Give the four matrices the names that the cell asks for: later cells read them.
 #
 # All heads share one head of keys and one of values (multi-query attention), and a cache keeps them from call to call.
 # So `forward` returns two things: the output for the new tokens, and the cache, a tuple of all keys and all values so
@@ -172,7 +171,7 @@ print(f"loss of the table of pairs: {bar:.2f}")
 # %%
 class MultiQueryWithCache(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
-        super().__init__()
+        super().__init__()  # then q_proj, k_proj, v_proj and out_proj
 
     def forward(self, x, cache=None):
         # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
