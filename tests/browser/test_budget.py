@@ -27,11 +27,12 @@ LIMITS = {  # bytes that a browser without a cache loads, not compressed, all bu
 
 @pytest.mark.parametrize(("path", "limit"), LIMITS.items())
 def test_a_page_is_light(browser, home, path, limit):
-    sizes = {}
+    finished = []
     with browser.new_context(viewport={"width": 1400, "height": 900}) as context:
         page = context.new_page()
-        page.on("requestfinished", lambda request: sizes.update({request.url: len(request.response().body())}))
+        page.on("requestfinished", finished.append)
         page.goto(home + path, wait_until="networkidle")
+        sizes = {request.url: len(request.response().body()) for request in finished}
     ours = {url: size for url, size in sizes.items() if "/mathjax/" not in url}
     assert home + path in ours and len(ours) > 3 * ("recordings/" not in path)
     assert sum(ours.values()) < limit, (sum(ours.values()), sorted(ours.items(), key=lambda pair: -pair[1])[:5])
