@@ -30,7 +30,7 @@ def test_a_page_is_light(browser, home, path, limit):
     finished = []
     with browser.new_context(viewport={"width": 1400, "height": 900}) as context:
         page = context.new_page()
-        page.on("requestfinished", finished.append)
+        page.on("requestfinished", lambda request: finished.append(request))
         page.goto(home + path, wait_until="networkidle")
         sizes = {request.url: len(request.response().body()) for request in finished}
     ours = {url: size for url, size in sizes.items() if "/mathjax/" not in url}

@@ -101,7 +101,9 @@ def _is_bias(added: Tensor) -> bool:
 def _are_equal(bias: Tensor, before: Tensor) -> bool:
     """Return whether biases are those that were added before, which may be repeated for each sample."""
     if bias.numel() == before.numel():
-        return torch.equal(bias.flatten(), before.flatten().to(bias.dtype))
+        dim = max(bias.dim(), before.dim())  # one number for each query is not one for each key
+        bias, before = (one[(None,) * (dim - one.dim())] for one in (bias, before))
+        return torch.equal(bias, before.to(bias.dtype))
     alike = all(1 in pair or pair[0] == pair[1] for pair in zip(bias.shape, before.shape, strict=False))
     return bias.dim() == before.dim() and alike and torch.equal(*torch.broadcast_tensors(bias, before.to(bias.dtype)))
 

@@ -908,3 +908,27 @@ def rates_on_the_cpu_and_angles_moved():
 
     torch.manual_seed(96)
     return Attention(12, 3), some_x(2, 5, 12), {"num_heads": 3}
+
+
+@case(None)
+def gates_that_forget_from_key_to_query():
+    class ForgettingAttention(nn.Module):
+        def __init__(self, d_in, d_out, num_heads):
+            super().__init__()
+            self.num_heads, self.head_dim = num_heads, d_out // num_heads
+            self.qkv, self.gate, self.o = (
+                nn.Linear(d_in, 3 * d_out),
+                nn.Linear(d_in, num_heads),
+                nn.Linear(d_out, d_out),
+            )
+
+        def forward(self, x):
+            q, k, v = (one.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for one in self.qkv(x).chunk(3, -1))
+            kept = F.logsigmoid(self.gate(x)).cumsum(1).transpose(1, 2)
+            scores = q @ k.mT / math.sqrt(self.head_dim) + kept[..., :, None] - kept[..., None, :]
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+            context = scores.masked_fill(later, -torch.inf).softmax(-1) @ v
+            return self.o(context.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(91)
+    return ForgettingAttention(14, 12, 3), some_x(2, 6, 14), {"num_heads": 3}
