@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from course_lib.attention import KVCache
 from course_lib.calling import CACHE, MASK, code_of, first_tensor, parameters_of
+from course_lib.mistakes import Symptom
 from course_lib.tracing import SourceLine, error_message, is_refused, tensors_in, without_gradients
 
 from .finding import Finding
@@ -91,6 +92,12 @@ def examine_pieces(
     """
     if isinstance(call, InPieces):
         return report
+    beside_it = report.findings if all(one.origin.symptom is Symptom.ELSEWHERE for one in report.findings) else ()
+    if beside_it:  # what shows on another device or in another dtype says nothing of the cache
+        alone = replace(report, findings=())
+        report = examine_pieces(alone, is_row, asks_for_all, code, x, call, examine, context)
+        found = {one.mistake for one in report.findings}
+        return replace(report, findings=(*report.findings, *(one for one in beside_it if one.mistake not in found)))
     named = [one.name for one in parameters_of(code)[1:] if CACHE.fullmatch(one.name)] if call is None else []
     if report.exit_status != 0:  # wrong, or unseen in any case
         said = (f"its cache `{name}` was not examined" for name in named)

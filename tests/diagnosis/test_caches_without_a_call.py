@@ -38,6 +38,20 @@ def test_a_cache_that_nobody_can_make_is_in_the_headline_and_in_the_status(kind,
     assert report.as_dict()["not_run"][0].startswith("its cache `memory`: it was run without it; to run it token by")
 
 
+class OnOneDevice(Returned):
+    """Its ones are made on the CPU, wherever the input is."""
+
+    def forward(self, x, state=None):
+        output, state = super().forward(x, state)
+        return output * torch.ones(output.shape[-1], dtype=x.dtype), state
+
+
+@pytest.mark.parametrize(("mistake", "found"), [("", set()), ("restart", {"positions-restart-in-cache"})])
+def test_a_cache_is_examined_beside_what_shows_on_another_device(mistake, found):
+    names = [one.mistake for one in examined(OnOneDevice, mistake).findings]
+    assert {"device-pinned", *found} == set(names) and len(names) == len(set(names))
+
+
 class Waiting(Cached):
     """Its loop ends for a tensor alone."""
 

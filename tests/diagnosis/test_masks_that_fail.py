@@ -172,5 +172,25 @@ def test_an_offered_mask_does_not_hide_that_the_own_one_is_inverted():
     assert report.findings[0].where in marked(HiddenTwice), report
 
 
+class HidesThePast(nn.Module):
+    """Its own mask is transposed, and takes another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(7, 6) for _ in range(3))
+
+    def forward(self, x, mask=None):
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril(-1)
+        scores = self.q(x) @ self.k(x).mT / 6**0.5
+        hidden = hidden if mask is None else mask
+        return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ self.v(x)
+
+
+def test_an_offered_mask_does_not_hide_that_the_own_one_hides_the_past():
+    torch.manual_seed(0)
+    report = diagnose(HidesThePast(), torch.randn(2, 5, 7), num_heads=1)
+    assert report.mistakes == ("mask-transposed",), report
+
+
 def test_keys_that_are_zero_are_no_hidden_keys():
     assert "every key is hidden" not in str(examined(NoKeys, padded=False))

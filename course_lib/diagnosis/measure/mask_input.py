@@ -73,9 +73,9 @@ def _measure_with_keep(subject: Subject, x: Tensor, options: Options) -> Stages:
 
 
 def _hides_by_itself(seen: Tensor) -> bool:
-    """Return whether code hides a later token that sees the earlier one: its own causal mask, even if it is wrong."""
+    """Return whether code hides one of two tokens from the other alone: its own causal mask, even if it is wrong."""
     one_way = ~seen & seen.mT & seen.any(-2, keepdim=True)
-    return bool(one_way.triu(1).any())
+    return bool(one_way.any())
 
 
 def _is_right(stages: Stages) -> bool:
