@@ -109,13 +109,19 @@ def load_storyteller(form: str = "multi-query") -> Storyteller:
         form: One of `FORMS`, or "wrapper": the weight split's matrices, head by head.
 
     Raises:
-        ValueError: No such form.
+        ValueError: No such form, or the weights are of another vocabulary than the language has now.
     """
     if form == "wrapper":
         return as_wrapper(load_storyteller("weight split"))
     model = new_storyteller(form)
     with np.load(file_of(form), allow_pickle=False) as stored:
-        model.load_state_dict({name: torch.from_numpy(stored[name]).float() for name in stored.files}, strict=False)
+        weights = {name: torch.from_numpy(stored[name]).float() for name in stored.files}
+    if len(weights["word_table.weight"]) != len(model.vocabulary):
+        raise ValueError(
+            f"{file_of(form).name} was trained on {len(weights['word_table.weight'])} words, and the language has "
+            f"{len(model.vocabulary)}: run `course storyteller`."
+        )
+    model.load_state_dict(weights, strict=False)
     return model.eval()
 
 

@@ -20,6 +20,7 @@ from course_lib.stories import (
     FORMS,
     Storyteller,
     facts_kept,
+    forms,
     load_storyteller,
     read_held_out,
     stories,
@@ -594,3 +595,12 @@ def test_its_attention_can_be_looked_at(form):
 def test_attention_that_returns_no_weights_is_refused():
     with pytest.raises(TypeError, match="returns no weights: give it a class with return_weights=True"):
         small(Mine).attention_weights(BEGINNING)
+
+
+def test_weights_of_another_language_are_refused(monkeypatch):
+    other = Storyteller(MultiQueryAttention, vocabulary=["a", "b", "c"])
+    monkeypatch.setattr(forms, "new_storyteller", lambda form: other)
+    with pytest.raises(
+        ValueError, match=r"^multi-query\.npz was trained on 343 words, .* has \d: run `course storyteller`"
+    ):
+        load_storyteller()
