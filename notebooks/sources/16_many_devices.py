@@ -187,7 +187,7 @@ draw_devices(reference, parts, x, words=words)
 # Now two real processes tell one story, each with half of the heads. They form a **process group**, in which they can
 # send each other tensors; **gloo** is the library that does the sending on CPUs. The number of a process in the group
 # is its **rank**. `dist.all_reduce` adds the tensors of all processes and leaves the sum in each of them, so both
-# choose the next word from the same numbers. What do they tell without that line?
+# choose the next word from the same numbers. What do they write without that line?
 #
 # The course's `launch` starts the two processes, as **torchrun** does in a terminal. Both run the source of the
 # function below, and `launch` returns what they print, in about ten seconds.
@@ -264,8 +264,8 @@ for form, block in zip(forms, blocks, strict=True):
 # In the forward pass every form sends one tensor, the output: 2 · 5 · 24 numbers of 8 bytes. For a decoded token it has
 # a single token, however much is in the cache.
 #
-# In the backward pass the gradient of x is added over the devices. Only multi-query attention sends two more tensors,
-# and one device caches as much as with 2 kv heads.
+# In the backward pass the gradient of x is added over the devices. Of the three only multi-query attention sends two
+# more tensors, and one device caches as much as with 2 kv heads.
 #
 # ## One kv head on every device
 #
@@ -359,7 +359,7 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 #
 # ## How long does it take?
 #
-# The usual way to all-reduce large tensors is a **ring** ([Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms,
+# A common way to all-reduce large tensors is a **ring** ([Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms,
 # 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices form a circle, and the tensor is cut into n pieces.
 # In each step every device sends one piece to its neighbour, all at the same time. After n - 1 steps each piece has
 # been added up on one of the devices, and n - 1 more steps pass the sums on to all the others. Each step takes the time
@@ -426,7 +426,7 @@ for n in (1, 2, 4, 8):
 # carries, which joins the eight GPUs of a machine. Between machines we take 50 GB per second for each GPU. The
 # latencies we *assume*: 1 microsecond per step within a machine, and 5 between machines.
 #
-# A single ring through several machines makes every step as slow as the network. It is better to go in **two levels**:
+# A single ring through several machines makes every step as slow as the network. **Two levels** are usually faster:
 #
 # 1. The eight devices of a machine do the first half of their ring. Each then has the machine's sum of one eighth.
 # 2. Each all-reduces its eighth with the devices that have the same eighth in the other machines.
@@ -506,8 +506,8 @@ predict(guess, lambda: "larger" if larger else "smaller")
 # ## Cut the keys instead
 #
 # For one very long text there is another cut, **context parallelism**: each device holds the keys and values of *some
-# tokens*, for all heads. In decoding, it lets the queries attend to these and gets an output and the logarithm of its
-# sum of exponentials. Exercise 6 of [lesson 14](exercises/14_exercises.ipynb) merges two such results:
+# tokens*, for all heads. In decoding, it lets the queries attend to these and gets an output and the logarithm of
+# softmax's sum of exponentials. Exercise 6 of [lesson 14](exercises/14_exercises.ipynb) merges two such results:
 
 # %%
 merge_partial = from_earlier("merge_partial")
