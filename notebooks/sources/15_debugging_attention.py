@@ -159,8 +159,8 @@ class Attention(Outline):
 
 # %% [markdown]
 # Two habits help before any probe runs. First, *no two sizes are equal*: where two agree, exchanging them changes no
-# shape. Second, all patients get the same weights, with those of queries and keys tripled: untrained weights attend to
-# everything nearly alike, and then it hardly matters what attention does. We compute in float64.
+# shape. Second, all patients get the same weights, with those of queries and keys tripled: untrained weights attend
+# more evenly, and then most mistakes in the scores change the output less. We compute in float64.
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -221,7 +221,7 @@ print([future_probe(healthy, x, token) for token in range(1, 6)])
 # No change reaches an earlier output. All five have to be tried: if the first word could see the second and nothing
 # else, only a change of the second would show it.
 #
-# **2. The gradient.** A parameter that no gradient reaches takes no part in this result. **Write it yourself**: let the
+# **2. The gradient.** A parameter that no gradient reaches can't learn from this result. **Write it yourself**: let the
 # loss look at the output of *one* token, call `backward`, and return the names of the parameters whose gradient is
 # `None` or all zeros.
 
@@ -558,11 +558,11 @@ dot_table(seen, title="Which probe sees which mistake?")
 # %% [markdown]
 # Read it by column. The *first row* has one key, so softmax gives 1 whatever the score is, and wrong scores pass. The
 # *last row* may see everything, so a mask that shows too much does not affect it. *Cache* sees the patients that go
-# wrong in pieces, and every leak as well, because what leaks at once can't leak word by word. The *comparison* misses
-# the three patients of the cache, because it runs whole sentences.
+# wrong in pieces, and every leak as well, because what leaks from a whole sentence can't leak word by word. The
+# *comparison* misses the three patients of the cache, because it runs whole sentences.
 #
 # So compare, and run in pieces as well: together the two see every mistake of the picture. Where nothing can be
-# compared, *future*, *gradient* and *order* are left. Of the mistakes that are wrong without a cache, they miss these:
+# compared, the probes are left. Of the mistakes that show without a cache, *future*, *gradient* and *order* miss these:
 
 # %%
 probed = ("future", "gradient", "order")
@@ -572,8 +572,8 @@ print(f"{len(silent)} of {len(wrong)} mistakes pass all three:")
 print(textwrap.fill(", ".join(silent), 80))
 
 # %% [markdown]
-# Compare to 1e-9 in float64: small weights make mistakes small (see "Your turn"). A good loss proves nothing: in lesson
-# 02 models with a leak had the best ones.
+# Compare to 1e-9 in float64: small weights and inputs make mistakes small (see "Your turn"). A good loss proves
+# nothing: in lesson 02 models with a leak had the best ones.
 #
 # ## The hunt
 #
@@ -640,8 +640,9 @@ predict(guess, lambda: culprit(numbers["C"]))
 # - In A no gradient reaches the keys, and one suspect alone leaves them out: the scores are made with the values.
 # - In B something leaks, and the last row, which may see everything, is right. That fits a diagonal shifted by one, and
 #   a mask after softmax. With the second a changed word moves all earlier outputs; here only the one just before.
-# - Two suspects leave the dots of C: scores that are not divided, and heads that share the scores of head 0. So change
-#   the queries of the last head. In C nothing moves, because nobody reads them:
+# - Two suspects leave the dots of C: scores that are not divided, and heads that share the scores of head 0.
+#   (`double-softmax` leaks, because its second softmax has no mask; in the picture above it has one.) So change the
+#   queries of the last head. In C nothing moves, because nobody reads them:
 #
 #   ```python
 #   def my_probe(module):
@@ -702,8 +703,8 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 #
 # <details><summary>Answers</summary>
 #
-# 1. By about a hundredth or less: thirteen draws of the weights gave `0.0007` to `0.0152`. With our weights and x both
-#    are off by more than a quarter.
+# 1. By very little: thirteen draws of the weights gave `0.0007` to `0.0152`. With our weights and x both are off by
+#    more than a quarter.
 # 2. It gives nan in `7` of the `18` rows, and the healthy one in none. The products reach `153975`, but float16 ends at
 #    `65504`: the largest become infinity, and softmax makes nan of such a row. Scaling first only moves this limit:
 #    with `100 * x` the healthy one gives nan, too.
