@@ -3,10 +3,10 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/00_start_here.ipynb)
 #
-# A small model is about to tell you a story. Then you'll switch off one part of it, and the story will fall to pieces.
-# That part is **attention**, and in this course you write it yourself: one head first, then many heads side by side,
-# then the forms that today's language models use. Whatever you write goes into a storyteller like this one, and you
-# read what becomes of its stories.
+# A small model is about to tell you a story. Then you'll switch off one part of it, and the story will fall to
+# pieces. That part is **attention**, and in this course you write it yourself: one head first, then many heads side
+# by side, then the forms that today's language models use. Much of what you write goes into a storyteller like this
+# one, and you read what becomes of its stories.
 #
 # **You need** Python, basic PyTorch (tensors, `@`, `nn.Module`, `.backward()`), and a rough idea of what a matrix
 # product, a gradient and a standard deviation are. **It takes** about 35 minutes.
@@ -283,7 +283,7 @@ attend_by_likeness = filled("attend_by_likeness", attend_by_likeness)
 #
 # </details>
 #
-# Attention itself is only the mix. As in the blend, half of what we show is the mouse's own vector:
+# Attention returns only the mix. As in the blend, half of what we show is the mouse's own vector:
 
 # %%
 sharpness = 4
@@ -355,9 +355,9 @@ predict(guess, lambda: seven[weight_table[seven.index("next")].argmax()])
 #
 # ## How the lessons work
 #
-# Most lessons follow a sentence of six words with three numbers each, "Dream big and work for it", so that you can
-# check every step by hand. Its numbers are made up or random, and its patterns mean nothing. The stories show what
-# attention is *for*.
+# Half of the lessons follow a sentence of six words with three numbers each, "Dream big and work for it", so that you
+# can check every step by hand. Its numbers are made up or random, and its patterns mean nothing. The stories show
+# what attention is *for*.
 #
 # The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
 # break anything: *Ctrl + Z* takes back what you typed, and *Restart Kernel and Run All Cells* in the menu *Kernel*
