@@ -190,7 +190,7 @@ if guess is not ...:
 # (q R_m)(k R_n)^{\top} = q \, R_m R_n^{\top} \, W c^{\top}
 # $$
 #
-# It stands between the query and $W$, and it is another one for each key. Take the last of our six tokens, rotate
+# It stands between the query and $W$, and it differs from key to key. Take the last of our six tokens, rotate
 # queries and keys, and compare with scores that were absorbed as above, with no rotation at all.
 #
 # **Predict.** For how many of the six keys are the absorbed scores of the last token right?
@@ -223,8 +223,8 @@ predict(guess, lambda: int(right.sum()))
 #
 # ## Write it
 #
-# These are the parameters of the first picture's layer, by the names that trained weights will have. Each is the weight
-# matrix of a `Linear` layer without bias, but for the norm:
+# These are the parameters of the first picture's layer, under the names that trained weights will have. Each is the
+# weight matrix of a `Linear` layer without bias, except the norm's:
 
 # %%
 for name, parameter in layer.named_parameters():
@@ -232,7 +232,7 @@ for name, parameter in layer.named_parameters():
 
 # %% [markdown]
 # A cache takes what is new, (batch, 1, new, width), and returns that of all tokens so far; `cache.length` is how many
-# there were before. Here the latent goes into the place of a value and the rotary key into that of a key:
+# there were before. Here the latent takes the place of a value, and the rotary key that of a key:
 
 # %%
 cache = KVCache(2, 1, 6, head_dim=4, value_dim=12, device=device)
@@ -414,14 +414,14 @@ if guess is not ...:
 #
 # The one with a single product gives itself away: it compares positions alone, and forgets who is who. Between the
 # other two nobody can choose: the wrong scale tells a story that is as good as the right one, and its loss differs in
-# the third decimal. It is another model than the one that was trained, and only the proof knows. The absorbed form
-# invites this mistake
+# the third decimal. It is another model than the one that was trained, and only a comparison shows it. The absorbed
+# form invites this mistake
 # ([wrong-scale](https://attention-course.github.io/attention-course/mistakes/wrong-scale.html)).
 #
 # </details>
 #
-# What does it cost, and what does it keep? Here are the storytellers that you know, three trainings each, lowest to
-# highest:
+# What does it cost, and what does it keep? Here are the storytellers that you know, three training runs each, lowest
+# to highest:
 
 # %%
 card = json.loads((TRAINED / "card.json").read_text("utf-8"))
@@ -438,7 +438,7 @@ for form in ("weight split", "llama", "multi-query", "latent"):
 
 # %% [markdown]
 # The latent form keeps as few bytes as multi-query attention, a quarter of the weight split's. At its best it is as
-# sure of the facts, but it was not at its best each time, and multi-query attention was. DeepSeek reports the opposite
+# sure of the facts, but it was not at its best every time, and multi-query attention was. DeepSeek reports the opposite
 # order for far larger models: in appendix D of its paper, multi-head attention did better than sharing heads, and
 # latent attention better than multi-head.
 #
@@ -551,9 +551,10 @@ for size in (1, 4, 16, 64, 192):
     print(f"blocks of {size:3}: {slots / sum(lengths):.2f} slots per token")
 
 # %% [markdown]
-# In the last row each story reserves the longest that there may be. Why not the first row? Each block is a look-up, and
-# each look-up breaks the memory into smaller reads. Paging has a price even with the authors' blocks of 16 tokens: they
-# measure about a quarter more time in the attention kernel, and win it back by serving more texts at once.
+# In the last row each story reserves room for the longest one possible. Why not the first row? Each block is a
+# look-up, and each look-up breaks the memory into smaller reads. Paging has a price even with the authors' blocks of
+# 16 tokens: they measure about a quarter more time in the attention kernel, and win it back by serving more texts at
+# once.
 #
 # ## What the models really keep
 #
