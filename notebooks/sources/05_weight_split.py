@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/05_weight_split.ipynb)
 #
-# Your wrapper of lesson 03 tells stories, and it does so in a loop. Here you write multi-head attention as real models
-# have it: project once for all heads, split, attend, merge, mix. It tells the same stories, and you compare it with
-# your wrapper and with PyTorch's module.
+# Your wrapper from lesson 03 tells stories, and it does so in a loop. Here you write multi-head attention as real
+# models have it: project once for all heads, split, attend, merge, mix. It tells the same stories, and you compare it
+# with your wrapper and with PyTorch's module.
 #
 # **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** about 50 minutes.
 
@@ -93,8 +93,8 @@ draw_matrix_product(
 # outlined number belongs to "work" in head 1, and its sum is written out below.
 #
 # This is what the name **weight split** means: there is one wide weight matrix per role (queries, keys, values), and
-# its rows are divided among the heads. The code never cuts the matrix itself, but the queries, keys and values that
-# come out of it.
+# its rows are divided among the heads. The code never cuts the matrix, only the queries, keys and values that come
+# out of it.
 #
 # **Write it yourself.** Which rows of a wide weight matrix belong to head number `head`?
 
@@ -492,10 +492,10 @@ print("differ:", differ)
 #
 # ## Compare, and cheat
 #
-# Do yours, the library's, the wrapper and PyTorch's agree? A comparison tells you only if it could have failed. So
-# there are two different samples, sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal to
-# `d_out`), queries and keys scaled up so that the attention is not flat, and float64, because a small mistake could
-# hide among the roundings of float32:
+# Do your class, the library's, the wrapper and PyTorch's module agree? A comparison proves nothing if it can't fail.
+# So there are two different samples, sizes that differ wherever they can (`nn.MultiheadAttention` wants `d_in` equal
+# to `d_out`), queries and keys scaled up so that the attention is not flat, and float64, because a small mistake
+# could hide among the roundings of float32:
 
 # %%
 width, heads, tokens = 12, 3, 5
