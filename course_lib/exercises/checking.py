@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import torch
 
 from .attempts import remember
 from .catalogue import ALL, BLANKS, EXERCISES
 from .exercise import Exercise
-from .follow_up import ExtendedVerdict, follow_up
+from .follow_up import follow_up
+from .illustrated_verdict import illustrated
 from .individual import exercise_of_sheet
 from .input_generator import InputGenerator
 from .local_answer import LocalAnswer
@@ -129,28 +130,3 @@ def _for_learner(verdict: Verdict) -> Verdict:
         return verdict
     note = "The check can neither pass nor refuse it; in grading, a teacher looks at such an answer."
     return replace(verdict, evidence=(*verdict.evidence, note))
-
-
-if TYPE_CHECKING:
-    from course_lib.pictures import Picture
-
-
-@dataclass(frozen=True, repr=False)
-class IllustratedVerdict(ExtendedVerdict):
-    """A verdict that a notebook shows above a picture, and a terminal above the picture's words."""
-
-    picture: Picture = field(kw_only=True, compare=False)
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()}\n{self.picture!r}"
-
-    def _repr_html_(self) -> str:
-        return super()._repr_html_() + self.picture._repr_html_()
-
-
-def illustrated(verdict: Verdict, picture: Picture | None) -> Verdict:
-    """Add a picture to a verdict, if there is one."""
-    if picture is None:
-        return verdict
-    fields = {name: getattr(verdict, name) for name in Verdict.__dataclass_fields__}
-    return IllustratedVerdict(**fields, all_details=tuple(verdict.details()), picture=picture)

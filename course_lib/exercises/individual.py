@@ -8,19 +8,16 @@ import ast
 import inspect
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
 
 from .catalogue import EXERCISES, SETS
 from .drawn_mistakes import HEADER, draw_faulty_module
 from .exercise import Exercise
 from .input_generator import InputGenerator
 from .name_exercise import NameExercise
-from .returning import ReturningExercise, returning
+from .question_exercise import QuestionExercise
+from .returning import returning
 from .review import draw_questions
-from .review_answers import is_right, is_too_rough
-from .verdict import Verdict, not_passed, passed
 from .written_exercise import written_exercises
 
 NAMED = "abc"  # of the three questions
@@ -109,25 +106,3 @@ def gradable() -> dict[str, Exercise]:
     """Return all exercises that a sheet may have: of what is each student's own, one for each name."""
     own = [exercise for lesson in SETS for exercise in individual_exercises(lesson, 0)]
     return EXERCISES | written_exercises() | {exercise.name: exercise for exercise in own}
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuestionExercise(ReturningExercise):
-    """A question with drawn numbers; its answer counts however it is written, as in `review`.
-
-    Attributes:
-        why: One sentence that says why the answer is right.
-        about: The number of the lesson that it is from.
-    """
-
-    why: str
-    about: str
-
-    def _judge_given(self, given: Any) -> Verdict:
-        right = self.solution()
-        if is_right(right, given):
-            return passed(self.why)
-        asked = (f"The question: {self.prompt.splitlines()[0]}",)
-        if is_too_rough(right, given):
-            return not_passed(f"{given!r} is near, but has too few right digits.", evidence=asked)
-        return not_passed(f"{given!r} is not it.", evidence=asked, hint=f"What does lesson {self.about} say of it?")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from course_lib.recorder import Recording, Step
@@ -12,14 +11,12 @@ from course_lib.tracing import SourceLine, layout_of, storage_of
 from .axes import name_operands, names_of_input, names_of_result
 from .encoding import encode
 from .input_names import names_of_inputs
-from .lone_scores import Read, without_lone_scores
 from .masks import note_what_hides
-from .memory import Memory, Table
+from .memory import Table
+from .ordering import decides_order
 from .owners import note_owners
-from .selection import WITHOUT_ZEROS
+from .reading import Reading
 from .shown_tensor import ShownTensor, most_cells
-from .softmax import is_lone
-from .sources import sources_of
 
 MOST_STEPS = 200
 
@@ -149,41 +146,3 @@ def _writers(steps: Sequence[Step]) -> dict[int, tuple[int, ...]]:
         if step.effect == "in-place" and storage in step.snapshots.lost:
             writers[storage] = (*writers.get(storage, ()), step.number)
     return writers
-
-
-ORDERS = ("argsort", "sort")
-THROUGH_MASK = ("getitem", "masked_select", "index")
-
-
-def decides_order(step: Step, tensor: ShownTensor) -> bool:
-    """Return whether a number of a tensor that a step reads may move others within what the step lists.
-
-    So do the condition of `nonzero`, the numbers of which `argsort` gives the order, and the mask in `x[mask]`. Code
-    that puts each back in its own place, as experts do that write the rows they were given, cancels such moves.
-    """
-    if step.op in THROUGH_MASK:
-        return tensor.dtype == torch.bool and any(other.dtype == torch.bool for other in step.call.tensors[1:])
-    if step.op in ORDERS:
-        return step.dtype == torch.int64 and (step.part is None or step.part[0] == 1)
-    return step.op in WITHOUT_ZEROS and len(step.call.args) + len(step.call.kwargs.keys() - {"as_tuple", "out"}) == 1
-
-
-class Reading:
-    """What the steps of a run have read so far, and what they wrote."""
-
-    def __init__(self) -> None:
-        self._memory = Memory()
-        self._past: dict[str, tuple[str, Read]] = {}  # key of a result -> the operation, and what it read
-
-    def add(self, step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> Read:
-        """Return what the next step read, given its result and its inputs as the earlier steps returned them."""
-        tables = sources_of(step, result, inputs)
-        lone = is_lone(step.as_it_ran, result, inputs)
-        if lone is None or (table := tables[0]) is None:
-            read = self._memory.trace(inputs, tables)
-        else:
-            read = without_lone_scores(result, lone, table, lambda t: self._memory.trace(inputs, [t]), self._past)
-        self._past[result.key] = step.op, read
-        if step.effect == "in-place":
-            self._memory.note(result)
-        return read

@@ -2,16 +2,16 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch import Tensor
 
 from .fused import SingleOperations, unfused
-from .graph import ModuleCall, Operation, Trace, Value
+from .graph import Operation, Trace, Value
+from .module_calls import noting_calls
 from .source_line import passes_on
 from .tensors import map_instances, shape_stride_offset, tensors_in
 from .torch_private import OpOverload, operation_name, storage_of, without_modes
@@ -102,34 +102,3 @@ def code_frames(innermost: Iterator[FrameType], caller: CodeType | None) -> tupl
     frames = [frame for frame in frames if frame[0].co_filename != "<string>"]  # the `__init__` of a dataclass
     inner = frames[:1] + [frame for frame in frames[1:] if not passes_on(frame[0])]
     return tuple(frame for frame in inner if frame[0] is not caller) or tuple(frames)
-
-
-@contextmanager
-def noting_calls(now: Callable[[], int], value_of: Callable[[Tensor], Value]) -> Iterator[list[ModuleCall]]:
-    """Note each call of a module in this context.
-
-    Args:
-        now: returns the number of operations so far.
-        value_of: returns the value of a tensor.
-    """
-    calls: list[ModuleCall] = []
-    running: list[ModuleCall] = []
-
-    def before(module: nn.Module, args: Any) -> None:
-        running.append(ModuleCall(module, running[-1] if running else None, now()))
-        calls.append(running[-1])
-
-    def after(module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
-        call = running.pop()
-        call.last = now()
-        arguments = {**dict(enumerate(args)), **kwargs}
-        call.inputs = {name: value_of(value) for name, value in arguments.items() if isinstance(value, Tensor)}
-        call.output = value_of(output) if isinstance(output, Tensor) else None
-        call.outputs = tuple(map(value_of, tensors_in(output)))
-
-    hooks = register_module_forward_pre_hook(before), register_module_forward_hook(after, with_kwargs=True)
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()

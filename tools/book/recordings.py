@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from course_lib.attention import (
     GroupedQueryAttention,
@@ -23,6 +23,7 @@ from course_lib.recorder import Recording, record
 from course_lib.recording_page import page_of
 
 from .page_head import address_of, head_of
+from .recorded_code import split_and_wrong_view
 from .recording_openings import OPENINGS
 from .recording_preview import HEIGHT, WIDTH, write_preview, write_thumbnail
 from .site_address import read_site
@@ -58,15 +59,6 @@ their step, and so are their sources, also where code wrote into the same memory
 numbers an operation reads, it says so. Where a path leads through an order that later steps may undo, as experts do
 that put the rows they were given back in their places, it says "at most".
 """
-
-
-def split_and_wrong_view(queries: Tensor) -> tuple[Tensor, Tensor]:
-    """Split a width of two heads in the right way, and by a view to the same shape, which scrambles it."""
-    batch, num_tokens, width = queries.shape
-    split = queries.view(batch, num_tokens, 2, width // 2)  # (b, t, h * d) -> (b, t, h, d)
-    by_head = split.transpose(1, 2)  # (b, t, h, d) -> (b, h, t, d)
-    wrong = queries.view(batch, 2, num_tokens, width // 2)  # the same shape, other rows
-    return by_head, wrong
 
 
 @dataclass(frozen=True)
