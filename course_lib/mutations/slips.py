@@ -74,7 +74,10 @@ class _Slips:
         self.parameters = watched.arguments
 
     def slip(self, node: Node, text: str, words: str, mistake: str | None = None) -> Slip:
-        return Slip(words, (self.source.replace(node, text if isinstance(node, ast.stmt) else f"({text})"),), mistake)
+        if isinstance(node, ast.stmt):
+            return Slip(words, (self.source.replace(node, text),), mistake)
+        whole = Edit(*self.source.span(node), f"({text})")  # nobody reads the code, so `replace` need not look
+        return Slip(words, (whole,), mistake)
 
     def named(self, node: ast.AST) -> str:
         """Name a value as a learner knows it; "" if only the solution has it."""

@@ -277,6 +277,8 @@ def test_what_is_said_of_a_line(tab, pages, goal, line):
     tab.get_by_label("Your line").fill(line)
     assert LINES[goal, line] in " ".join(said(tab).split())
     assert len(tab.evaluate(PLACES, ".tables .cell")) == 24
+    first = tab.locator(".calls li").first.inner_text() if tab.locator(".calls li").count() else ""
+    assert ("taken as a projection" in first) == ("q_proj(" in line or "to_q(" in line)
 
 
 def test_every_example_runs_and_the_address_holds_the_line(tab, pages):

@@ -60,7 +60,7 @@ function list(steps) {
     const before = steps[i - 1]?.tensor, copied = before && tensor.memory !== before.memory;
     return make("li", {}, make("code", {textContent: code}), ...[
       `shape ${tuple(tensor.shape)}`, `strides ${tuple(tensor.strides)}`, tensor.isContiguous ? "contiguous" : "not contiguous",
-      ...(before ? [copied ? "copied to new memory" : "same memory"] : []),
+      ...(before ? [copied ? "copied to new memory" : "same memory"] : code.endsWith(")") ? ["taken as a projection"] : []),
     ].map(textContent => make("span", {textContent})));
   }));
 }
