@@ -683,8 +683,8 @@ print("word by word from the cache: the same scores as at once")
 # ## A page for a friend
 #
 # The course's `Storyteller` takes your weights and your class as they are, and `save_page` writes both into one file.
-# We send the model with the table, which keeps more of its facts. Your friend needs neither Python nor a network: type
-# a beginning, the model writes on, and each word shows where your heads looked.
+# We send the model with the table: in our runs more of its stories were right. Your friend needs neither Python nor a
+# network: type a beginning, the model writes on, and each word shows where your heads looked.
 
 # %% tags=["trained", "nbval-ignore-output"]
 sizes = {"width": width, "num_heads": num_heads, "max_len": max_len}
